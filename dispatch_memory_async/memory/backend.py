@@ -1,0 +1,359 @@
+"""Backend and View: the memory adapter's calls, each a few lines over what all clients share."""
+
+from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from anyio.lowlevel import checkpoint
+from ulid import ULID
+
+from ..model import (
+    CallMeta,
+    Capabilities,
+    Cessation,
+    ClosedError,
+    HoldMeta,
+    InvalidError,
+    Job,
+    NativePolicy,
+    Observation,
+    Policy,
+    Ref,
+    ReleaseMeta,
+)
+from ..model.base import EPOCH_BOUND, FrozenDict, short
+from .cluster import Cluster, Request
+from .config import Config
+from .env import Env
+from .injection import check_moment, crashes
+from .watch import MemoryWatch
+
+__all__ = ("Backend", "ReadOnlyBackend", "View")
+
+T = TypeVar("T")
+
+
+class View:
+    """One client of a memory scheduler: the whole SPI but ``OutputReader``, with watches of its own.
+
+    Made by :meth:`view`; the backend itself is one too. Every call passes one checkpoint, where it can be cancelled
+    and others can come first; what follows is one step. A call that raised ``Cancelled`` did nothing.
+    """
+
+    def __init__(self, cluster: Cluster, env: Env, name: str, *, read_only: bool) -> None:
+        self._cluster = cluster
+        self._scheduler = cluster.scheduler
+        self._env = env
+        self._name = name
+        self._read_only = read_only
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        """What this client is called in the call log."""
+        return self._name
+
+    @property
+    def read_only(self) -> bool:
+        """Whether every change is refused."""
+        return self._read_only
+
+    @property
+    def closed(self) -> bool:
+        """Whether this client, or the backend, is closed."""
+        return self._closed or self._cluster.closed
+
+    @property
+    def env(self) -> Env:
+        """The scheduler's side of the world, the same for all clients."""
+        return self._env
+
+    def __repr__(self) -> str:
+        state = ", closed" if self.closed else ""
+        return f"<{type(self).__name__} {self._name}: {self._cluster.config.shape}{state}>"
+
+    async def __aenter__(self) -> Self:
+        self._cluster.check_thread()
+        if self.closed:
+            raise ClosedError(f"{self._name} is closed, expected one that is open")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close this client: its watches end, its calls are refused. Doing it again changes nothing."""
+        self._cluster.check_thread()
+        self._closed = True
+        self._cluster.hub.close_all(self)
+        await checkpoint()
+
+    async def _call(self, request: Request, check: Callable[[], None] | None, act: Callable[[], T]) -> T:
+        cluster = self._cluster
+        cluster.check_thread()
+        await checkpoint()
+        with cluster.lock:
+            return cluster.call(self, request, check, act)
+
+    # Adapter
+
+    async def capabilities(self) -> Capabilities:
+        """What this cluster can do: the shape's own capabilities, under what the configuration overrides."""
+        return await self._call(Request("capabilities"), None, self._scheduler.capabilities)
+
+    async def start(
+        self,
+        job: Job,
+        submission: int,
+        *,
+        native: NativePolicy | None = None,
+        deadline: datetime | None = None,
+    ) -> Ref:
+        """Submit a job, see :meth:`~dispatch_memory_async.spi.Adapter.start`.
+
+        Slurm: gated; another call makes another object. Kubeflow: not gated; a name in use is refused.
+        """
+
+        def check() -> None:
+            _check_kind("job", job, Job)
+            if type(submission) is not int or not 1 <= submission < EPOCH_BOUND:
+                raise InvalidError(f"submission: found {short(submission)}, expected one in [1, {EPOCH_BOUND})")
+            if native is not None:
+                _check_kind("native", native, NativePolicy)
+                self._scheduler.check_native(native.settings)
+            _check_deadline(deadline)
+
+        def act() -> Ref:
+            return self._scheduler.start(job, submission, native.settings if native else {}).ref
+
+        job_id = job.id if isinstance(job, Job) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+        return await self._call(Request("start", None, job_id, True, deadline), check, act)
+
+    async def open(self, ref: Ref, *, deadline: datetime | None = None) -> None:
+        """Lift the gate, see :meth:`~dispatch_memory_async.spi.Adapter.open`."""
+        scheduler = self._scheduler
+        await self._write("open", ref, deadline, lambda: scheduler.open(scheduler.find(ref)))
+
+    async def get(self, ref: Ref) -> Observation:
+        """Look at one object, see :meth:`~dispatch_memory_async.spi.Adapter.get`."""
+        scheduler = self._scheduler
+        return await self._call(Request("get", ref), lambda: _check_kind("ref", ref, Ref), lambda: scheduler.get(ref))
+
+    async def find(self, job_id: ULID) -> tuple[Observation, ...]:
+        """All objects of a job, see :meth:`~dispatch_memory_async.spi.Adapter.find`."""
+        scheduler = self._scheduler
+        return await self._call(
+            Request("find", None, job_id),
+            lambda: _check_kind("job_id", job_id, ULID),
+            lambda: scheduler.find_all(job_id),
+        )
+
+    async def stop(self, ref: Ref, *, deadline: datetime | None = None) -> None:
+        """End an object on purpose, see :meth:`~dispatch_memory_async.spi.Adapter.stop`. Kubeflow: it is deleted.
+
+        A Slurm requeue within the very second of the submit time leaves the exact ref matching, so that a late stop
+        hits the fresh run.
+        """
+        scheduler = self._scheduler
+        await self._write("stop", ref, deadline, lambda: scheduler.stop(scheduler.find(ref)))
+
+    # Holder
+
+    async def hold(self, ref: Ref, meta: HoldMeta) -> None:
+        """Hold an object back, see :meth:`~dispatch_memory_async.spi.Holder.hold`.
+
+        Slurm: a start time far ahead; a running object refuses it. Kubeflow: the workload is deactivated, which ends
+        a running execution; who, until when and why are kept in the ground truth.
+        """
+        scheduler = self._scheduler
+        await self._write("hold", ref, meta, lambda: scheduler.hold(scheduler.find(ref), meta), HoldMeta)
+
+    async def release(self, ref: Ref, meta: ReleaseMeta) -> None:
+        """Lift a hold, see :meth:`~dispatch_memory_async.spi.Holder.release`."""
+        scheduler = self._scheduler
+        await self._write("release", ref, meta, lambda: scheduler.release(scheduler.find(ref), meta), ReleaseMeta)
+
+    # Requeuer
+
+    async def requeue(self, ref: Ref, meta: CallMeta) -> None:
+        """Put an object back to wait, see :meth:`~dispatch_memory_async.spi.Requeuer.requeue`.
+
+        Slurm: the requeue bit is set, the object requeued, the bit restored. Kubeflow: not supported.
+        """
+        scheduler = self._scheduler
+        await self._write(
+            "requeue", ref, meta, lambda: scheduler.requeue(scheduler.find(ref), crash=crashes()), CallMeta
+        )
+
+    async def restore_requeue_bit(self, ref: Ref, meta: CallMeta) -> None:
+        """Clear the requeue bit, see :meth:`~dispatch_memory_async.spi.Requeuer.restore_requeue_bit`."""
+        scheduler = self._scheduler
+        await self._write(
+            "restore_requeue_bit",
+            ref,
+            meta,
+            lambda: scheduler.restore_requeue_bit(scheduler.find(ref)),
+            CallMeta,
+        )
+
+    async def _write(
+        self, call: str, ref: Ref, when: Any, act: Callable[[], None], kind: type[CallMeta] | None = None
+    ) -> None:
+        """A write to one object; its deadline is given by itself, or (with a kind) stands in a meta."""
+
+        def check() -> None:
+            _check_kind("ref", ref, Ref)
+            if ref.weak:
+                raise InvalidError(f"ref: found {ref}, which is weak, expected an exact one with a submit time")
+            if kind is None:
+                _check_deadline(when)
+            else:
+                _check_kind("meta", when, kind)
+
+        deadline = when if kind is None else getattr(when, "deadline", None)
+        await self._call(Request(call, ref, None, True, deadline), check, act)
+
+    # the other interfaces
+
+    async def compile_policy(self, policy: Policy) -> NativePolicy:
+        """Divide a policy, see :meth:`~dispatch_memory_async.spi.NativePolicyCompiler.compile_policy`.
+
+        Slurm carries out unlimited restarts at preemption and node loss together; Kubeflow restarts failed pods up
+        to a limit.
+        """
+        return await self._call(
+            Request("compile_policy"),
+            lambda: _check_kind("policy", policy, Policy),
+            lambda: self._scheduler.compile_policy(policy),
+        )
+
+    def watch(self) -> MemoryWatch:
+        """The current observation of every remembered object, then every change.
+
+        :raises ClosedError: if this client is closed
+        """
+        self._cluster.check_thread()
+        if self.closed:
+            raise ClosedError(f"{self._name} is closed, expected one that is open")
+        return MemoryWatch(self._cluster, self)
+
+    async def cessation(self, what: Ref | ULID) -> Cessation:
+        """Whether executions have ceased, see :meth:`~dispatch_memory_async.spi.CessationSignal.cessation`."""
+        request = Request("cessation", what, what)
+        return await self._call(
+            request, lambda: _check_kind("what", what, Ref, ULID), lambda: self._scheduler.cessation(what)
+        )
+
+    async def weaken_identity(self, ref: Ref) -> Ref:
+        """The ref without its submit time: it survives a Slurm requeue."""
+        return await self._call(
+            Request("weaken_identity", ref),
+            lambda: _check_kind("ref", ref, Ref),
+            lambda: Ref(name=ref.name, id=ref.id, submitted_at=None),
+        )
+
+    async def find_many(self, job_ids: Collection[ULID]) -> Mapping[ULID, tuple[Observation, ...]]:
+        """What :meth:`find` answers for each of many jobs, at one moment."""
+        asked: list[ULID] = []
+
+        def check() -> None:
+            _check_kind("job_ids", job_ids, Collection)
+            asked.extend(job_ids)
+            for job_id in asked:
+                _check_kind("job_ids", job_id, ULID)
+
+        return await self._call(
+            Request("find_many"),
+            check,
+            lambda: FrozenDict({job_id: self._scheduler.find_all(job_id) for job_id in asked}),
+        )
+
+
+class Backend(View):
+    """An in-memory scheduler, in the shape of Slurm or of Kubeflow. It is for tests, not for production.
+
+    It starts no task and no thread and sets no timer: what happens later is worked out from the clock inside the next
+    call. It belongs to the thread that made it, and runs on asyncio and on trio alike. ::
+
+        async with Backend(Config(shape="kubeflow")) as backend:
+            ref = await backend.start(job, 1)
+
+    :param config: how it behaves; without one it is a Slurm with the defaults
+    :param clock: gives the time, as an aware datetime; without one the wall clock
+    :param keep_history: how many gone objects and how many call records are kept; ``None`` keeps all
+    :raises InvalidError: if an argument is not what it should be
+    """
+
+    def __init__(
+        self,
+        config: Config | None = None,
+        *,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        keep_history: int | None = None,
+    ) -> None:
+        config = Config() if config is None else config
+        _check_kind("config", config, Config)
+        if not callable(clock):
+            raise InvalidError(f"clock: found {short(clock)}, expected a callable that gives an aware datetime")
+        if keep_history is not None and (type(keep_history) is not int or keep_history < 0):
+            raise InvalidError(f"keep_history: found {short(keep_history)}, expected None or an integer from 0 on")
+        cluster = Cluster(config, clock, keep_history)
+        super().__init__(cluster, Env(cluster), "backend", read_only=False)
+        self._views = 0
+
+    @property
+    def config(self) -> Config:
+        """How it behaves."""
+        return self._cluster.config
+
+    def now(self) -> datetime:
+        """The backend's time, for deadlines. It never goes back.
+
+        :raises InvalidError: if the clock gives a naive time
+        """
+        self._cluster.check_thread()
+        with self._cluster.lock:
+            return self._cluster.tick()
+
+    def view(self, read_only: bool = False) -> View:
+        """Another client of the same scheduler, with its own watches and its own ``aclose``.
+
+        :param read_only: whether every change is refused
+        :raises ClosedError: if the backend is closed
+        """
+        self._cluster.check_thread()
+        if self.closed:
+            raise ClosedError("the backend is closed, expected one that is open")
+        _check_kind("read_only", read_only, bool)
+        self._views += 1
+        name = f"view {self._views}{' (read-only)' if read_only else ''}"
+        return View(self._cluster, self._env, name, read_only=read_only)
+
+    async def aclose(self) -> None:
+        """Close the backend: all its views and watches, and its environment."""
+        self._cluster.check_thread()
+        self._cluster.closed = True
+        self._cluster.hub.close_all()
+        await super().aclose()
+
+
+class ReadOnlyBackend(Backend):
+    """A backend that refuses every change asked of itself; its environment and its views do not."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self._read_only = True
+
+
+def _check_kind(name: str, found: object, *kinds: type) -> None:
+    if not isinstance(found, kinds):
+        expected = " or ".join(kind.__name__ for kind in kinds)
+        raise InvalidError(f"{name}: found {short(found)}, expected a {expected}")
+
+
+def _check_deadline(deadline: object) -> None:
+    if deadline is not None:
+        check_moment("deadline", deadline)

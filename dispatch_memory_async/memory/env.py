@@ -1,0 +1,190 @@
+"""The environment: the scheduler's side of the world, and the ground truth."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from anyio.lowlevel import checkpoint
+
+from ..model import Cause, DispatchError, InvalidError, Ref
+from ..model.base import short
+from .cluster import Cluster
+from .faults import Effect, Fault, check_fault
+from .store import StoredObject
+from .truth import CallRecord, Execution, Truth
+
+__all__ = ("Env",)
+
+T = TypeVar("T")
+
+LARGEST_EXIT_CODE = 255
+
+
+class Env:
+    """The scheduler's side of one backend: what happens to its objects, and what is really true.
+
+    Its calls take exact and weak refs, and send to the same watchers. Each raises
+    :class:`~dispatch_memory_async.model.WrongStateError` for what the shape or the object's state does not allow,
+    :class:`~dispatch_memory_async.model.NotFoundError` where no object answers to the ref, and
+    :class:`~dispatch_memory_async.model.ClosedError` once the backend is closed; what is so already is no error.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._scheduler = cluster.scheduler
+
+    def __repr__(self) -> str:
+        return f"<Env of a {self._cluster.config.shape} backend>"
+
+    # executions
+
+    async def run(self, ref: Ref) -> Execution:
+        """Begin an execution of an eligible object: pending, not gated, and held by nobody."""
+
+        def act(item: StoredObject) -> Execution:
+            self._scheduler.run(item)
+            return self._scheduler.truth(item).executions[-1]
+
+        return await self._to(ref, act)
+
+    async def finish(self, ref: Ref, exit_code: int = 0) -> None:
+        """The execution exits: the object has succeeded with 0, else failed with ``NonZeroExit``.
+
+        :param exit_code: what it exits with, 0 to 255
+        """
+        refusal = None
+        if type(exit_code) is not int or not 0 <= exit_code <= LARGEST_EXIT_CODE:
+            refusal = InvalidError(f"exit_code: found {short(exit_code)}, expected an integer from 0 to 255")
+        await self._to(ref, lambda item: self._scheduler.finish(item, exit_code), refusal)
+
+    async def out_of_memory(self, ref: Ref) -> None:
+        """The execution fails with ``OutOfMemory``, at once."""
+        await self._to(ref, lambda item: self._scheduler.fail(item, Cause.OUT_OF_MEMORY))
+
+    async def time_out(self, ref: Ref) -> None:
+        """The execution fails with ``Timeout``, at once."""
+        await self._to(ref, lambda item: self._scheduler.fail(item, Cause.TIMEOUT))
+
+    async def fail_launch(self, ref: Ref) -> None:
+        """The execution fails with ``LaunchFailed``, at once."""
+        await self._to(ref, lambda item: self._scheduler.fail(item, Cause.LAUNCH_FAILED))
+
+    async def preempt(self, ref: Ref) -> None:
+        """Something more important takes the object's place.
+
+        Slurm: it has failed with ``Preempted``; with the requeue bit set it is requeued. Kubeflow: it is pending again.
+        """
+        await self._to(ref, self._scheduler.preempt)
+
+    # nodes
+
+    async def lose_node(self, ref: Ref) -> None:
+        """The node under the object's execution is cut off; its processes may live on.
+
+        Slurm: nothing shows until ``slurmd_timeout`` has passed. Kubeflow: it is wedged, Running with ``NodeLost``.
+        """
+        await self._to(ref, self._scheduler.lose_node)
+
+    async def return_node(self, ref: Ref) -> None:
+        """Every lost node of the object's executions is back; what the object has left behind there is killed."""
+        await self._to_any(ref, self._scheduler.return_node)
+
+    async def fence_node(self, ref: Ref) -> None:
+        """The processes on every lost node of the object's executions are certainly dead."""
+        await self._to_any(ref, self._scheduler.fence_node)
+
+    # administrators and other people
+
+    async def admin_hold(self, ref: Ref) -> None:
+        """An administrator holds a live object. One that is running runs on."""
+        await self._to(ref, self._scheduler.admin_hold)
+
+    async def admin_release(self, ref: Ref) -> None:
+        """The administrator's hold is lifted."""
+        await self._to(ref, self._scheduler.admin_release)
+
+    async def no_capacity(self, ref: Ref, detail: str = "") -> None:
+        """An eligible object is refused room.
+
+        :param detail: what the scheduler says about it, shown until the object runs
+        """
+        refusal = None
+        if not isinstance(detail, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            refusal = InvalidError(f"detail: found {short(detail)}, expected a text")
+        await self._to(ref, lambda item: self._scheduler.no_capacity(item, detail), refusal)
+
+    async def requeue_externally(self, ref: Ref) -> None:
+        """Slurm: somebody else requeues it, and leaves the requeue bit set."""
+        await self._to(ref, self._scheduler.requeue_externally)
+
+    async def deactivate_externally(self, ref: Ref) -> None:
+        """Kubeflow: somebody else deactivates its workload, as a hold does, but without an instance."""
+        await self._to(ref, self._scheduler.deactivate_externally)
+
+    async def reactivate_externally(self, ref: Ref) -> None:
+        """Kubeflow: somebody else activates its workload, which drops our hold too."""
+        await self._to(ref, self._scheduler.reactivate_externally)
+
+    # faults
+
+    async def fail_calls(
+        self,
+        call: str,
+        error: DispatchError,
+        *,
+        effect: Effect = "none",
+        times: int = 1,
+        when: Callable[[CallRecord], bool] | None = None,
+    ) -> None:
+        """Let the next calls of that name raise an error.
+
+        :param call: the name of an SPI call; not ``watch``, not ``aclose``
+        :param error: what it raises
+        :param effect: ``none``: before anything happened. ``kept``: the call does what it does, and only its reply is
+            lost; a call that fails by itself does not use this up
+        :param times: how many calls
+        :param when: which calls; all, if ``None``
+        :raises InvalidError: if an argument is not what it should be
+        """
+        fault = Fault(call, error, effect, times, when)
+
+        def act() -> None:
+            check_fault(fault)
+            self._cluster.faults.append(fault)
+
+        await self._step(act)
+
+    # the ground truth
+
+    async def truth(self, ref: Ref) -> Truth:
+        """One object as it is; forgotten and deleted ones are found too."""
+        return await self._to_any(ref, self._scheduler.truth)
+
+    async def objects(self) -> tuple[Truth, ...]:
+        """Every object there ever was, in the order of start, as far as history is kept."""
+        return await self._step(lambda: tuple(map(self._scheduler.truth, self._cluster.store.objects.values())))
+
+    async def calls(self) -> tuple[CallRecord, ...]:
+        """Every SPI call that got past its checkpoint, of all clients, as far as history is kept."""
+        return await self._step(self._cluster.records)
+
+    async def _to(self, ref: Ref, act: Callable[[StoredObject], T], refusal: InvalidError | None = None) -> T:
+        """Do something to a remembered object."""
+        return await self._step(lambda: act(self._scheduler.find(_checked(ref, refusal))))
+
+    async def _to_any(self, ref: Ref, act: Callable[[StoredObject], T]) -> T:
+        """Do something to a remembered or a gone object."""
+        return await self._step(lambda: act(self._scheduler.find_any(_checked(ref))))
+
+    async def _step(self, act: Callable[[], T]) -> T:
+        self._cluster.check_thread()
+        await checkpoint()
+        with self._cluster.lock:
+            return self._cluster.act(act)
+
+
+def _checked(ref: Ref, refusal: InvalidError | None = None) -> Ref:
+    if not isinstance(ref, Ref):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidError(f"ref: found {short(ref)}, expected a Ref")
+    if refusal:
+        raise refusal
+    return ref

@@ -1,0 +1,81 @@
+"""Faults: replies of the SPI that are replaced by an error, with or without the effect."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from ..model import DispatchError, InvalidError
+from ..model.base import short
+from .truth import CallRecord
+
+__all__ = ("CALLS", "Effect", "Fault", "check_fault", "without_trace")
+
+Effect = Literal["none", "kept"]
+EFFECTS: tuple[Effect, ...] = ("none", "kept")
+
+CALLS = (
+    "capabilities",
+    "start",
+    "open",
+    "get",
+    "find",
+    "stop",
+    "hold",
+    "release",
+    "requeue",
+    "restore_requeue_bit",
+    "compile_policy",
+    "cessation",
+    "weaken_identity",
+    "find_many",
+)
+"""The calls of the SPI into which a fault can be injected."""
+
+E = TypeVar("E", bound=DispatchError)
+
+
+@dataclass(slots=True)
+class Fault:
+    """What is injected into the next calls of one name.
+
+    :ivar call: the name of the calls
+    :ivar error: what they raise
+    :ivar effect: ``none``: before anything happened; ``kept``: after it did
+    :ivar times: how many calls are still to be struck
+    :ivar when: which of them
+    """
+
+    call: str
+    error: DispatchError
+    effect: Effect
+    times: int
+    when: Callable[[CallRecord], bool] | None
+
+    def strikes(self, record: CallRecord) -> bool:
+        """Whether this is a call that it was meant for."""
+        return self.call == record.call and (self.when is None or self.when(record))
+
+
+def check_fault(fault: Fault) -> None:
+    """Refuse a fault that could never strike.
+
+    :raises InvalidError: if a field is not what it should be
+    """
+    if fault.call not in CALLS:
+        raise InvalidError(f"call: found {short(fault.call)}, expected one of {', '.join(CALLS)}")
+    if not isinstance(fault.error, DispatchError):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidError(f"error: found {short(fault.error)}, expected a DispatchError")
+    if fault.effect not in EFFECTS:
+        raise InvalidError(f"effect: found {short(fault.effect)}, expected one of {', '.join(EFFECTS)}")
+    if type(fault.times) is not int or fault.times < 1:
+        raise InvalidError(f"times: found {short(fault.times)}, expected an integer of at least 1")
+    if fault.when is not None and not callable(fault.when):
+        raise InvalidError(f"when: found {short(fault.when)}, expected a callable or None")
+
+
+def without_trace(error: E) -> E:
+    """The same error without its trace, which would keep the caller's frames alive for as long as the log."""
+    bare = type(error).__new__(type(error), *error.args)
+    bare.args = error.args
+    bare.__dict__.update(error.__dict__)
+    return bare

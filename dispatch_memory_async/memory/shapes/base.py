@@ -1,0 +1,414 @@
+"""What every shape is: what the calls and the environment mean to an object, whoever the scheduler is.
+
+A shape says the rest: names and identity, what may be done in which state, where an ending leads to. All of it is
+synchronous and works on the store; the moment of the call is the store's ``now``.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from datetime import datetime
+from itertools import count
+from typing import ClassVar
+from uuid import UUID, uuid5
+
+import msgspec
+from ulid import ULID
+
+from ...model import (
+    Action,
+    Capabilities,
+    Capability,
+    Cause,
+    Cessation,
+    FinishedError,
+    HoldMeta,
+    Job,
+    NativePolicy,
+    NotFoundError,
+    Observation,
+    Policy,
+    Ref,
+    ReleaseMeta,
+    Rule,
+    Source,
+    StaleError,
+    State,
+    Support,
+    Tristate,
+    UnsupportedError,
+    WrongStateError,
+    epoch,
+)
+from ..config import Config
+from ..store import Store, StoredExecution, StoredObject
+from ..truth import Execution, Truth
+
+__all__ = ("Scheduler",)
+
+_NAMES = UUID("0d1f2a5e-6b0c-5c58-9c54-6f7d9a3b8e21")
+"""The namespace of the identifiers that a backend makes up: made from a counter, so that they repeat run by run."""
+
+
+class Scheduler(ABC):
+    """One shape, working on one store.
+
+    :param config: the configuration
+    :param store: the objects
+    """
+
+    supported: ClassVar[frozenset[Capability]]
+    """The capabilities that this shape has by itself."""
+    unsupported: ClassVar[frozenset[str]] = frozenset()
+    """The calls of the SPI that it does not have."""
+
+    def __init__(self, config: Config, store: Store) -> None:
+        self.config = config
+        self.store = store
+        self._serials = count(1)
+
+    def opaque(self, kind: str) -> str:
+        """An identifier that never repeats within this backend."""
+        return str(uuid5(_NAMES, f"{kind} {next(self._serials)}"))
+
+    def capabilities(self) -> Capabilities:
+        """What this cluster can do: the shape's own, under what the configuration says."""
+        own = {
+            capability: Support(
+                value=Tristate.YES if capability in self.supported else Tristate.NO, source=Source.DECLARED
+            )
+            for capability in Capability
+        }
+        yes, no = (Support(value=value, source=Source.DECLARED) for value in (Tristate.YES, Tristate.NO))
+        return Capabilities(
+            support={**own, **self.config.capabilities},
+            rules={**dict.fromkeys(Action, yes), **self.config.rules},
+            native={**dict.fromkeys(Action, no), **self.config.native},
+            call_bound=self.config.call_bound,
+        )
+
+    # identity
+
+    @abstractmethod
+    def answers(self, item: StoredObject, ref: Ref) -> bool:
+        """Whether an object with the ref's id answers to the rest of it."""
+
+    def find(self, ref: Ref) -> StoredObject:
+        """The remembered object that answers to a ref."""
+        item = self.store.remembered.get(ref.id)
+        if item is None or not self.answers(item, ref):
+            raise self._not_found(ref, item)
+        return item
+
+    def find_any(self, ref: Ref) -> StoredObject:
+        """The object that answers to a ref: the remembered one, else the newest gone one."""
+        item = self.store.remembered.get(ref.id)
+        if item is not None and self.answers(item, ref):
+            return item
+        for gone in sorted(self.store.gone.get(ref.id, {}).items(), reverse=True):
+            if self.answers(gone[1], ref):
+                return gone[1]
+        raise self._not_found(ref, item)
+
+    def _not_found(self, ref: Ref, other: StoredObject | None) -> NotFoundError:
+        instead = f"; under this id there is {other.ref}" if other else ""
+        return NotFoundError(f"no object answers to {ref}{instead}")
+
+    # looking
+
+    def get(self, ref: Ref) -> Observation:
+        """The current observation of one object."""
+        return self.current(self.find(ref))
+
+    def find_all(self, job_id: ULID) -> tuple[Observation, ...]:
+        """The current observations of all the job's objects, in the order of start."""
+        return tuple(self.current(item) for item in self.store.remembered_of(job_id))
+
+    def current(self, item: StoredObject) -> Observation:
+        """What was last told of an object, as seen now."""
+        return msgspec.structs.replace(item.shown, observed_at=self.store.now)
+
+    def show(self, item: StoredObject) -> None:
+        """Tell what an object looks like now, if anything changed."""
+        self.store.show(item, self.observe(item))
+
+    def observe(self, item: StoredObject) -> Observation:
+        """What the scheduler shows of an object."""
+        cause = self.cause(item)
+        latest = item.latest
+        return msgspec.structs.replace(
+            item.shown,
+            ref=item.ref,
+            state=item.state,
+            cause=cause,
+            gated=item.gated,
+            hold=item.hold,
+            restarts=item.restarts,
+            requeue_bit=item.requeue_bit,
+            exit_code=item.exit_code,
+            started_at=latest.started_at if latest and item.state is not State.PENDING else None,
+            ended_at=item.ended_at,
+            observed_at=self.store.now,
+            detail=item.detail if cause is Cause.NO_CAPACITY else "",
+        )
+
+    def cause(self, item: StoredObject) -> Cause | None:
+        """Why an object is in its state: while pending the first of the reasons that apply."""
+        if item.state is not State.PENDING:
+            return item.cause
+        if item.admin_held:
+            return Cause.ADMIN_HELD
+        if item.gated:
+            return Cause.GATED
+        if item.hold is not None or not item.active:
+            return Cause.HELD
+        return item.waiting
+
+    def cessation(self, what: Ref | ULID) -> Cessation:
+        """Whether every execution of an object, or of all objects of a job, has provably ceased."""
+        items = [self.find(what)] if isinstance(what, Ref) else self.store.all_of(what)
+        runs = [run for item in items for run in item.executions]
+        if all(run.node == "fenced" or (run.node == "up" and not run.alive) for run in runs):
+            return Cessation(ceased=True)
+        ceased = self.config.cessation.ceased and all(run.node != "up" or not run.alive for run in runs)
+        return Cessation(ceased=ceased, detail=self.config.cessation.detail)
+
+    def truth(self, item: StoredObject) -> Truth:
+        """An object as it is."""
+        held = item.annotations
+        return Truth(
+            ref=item.ref,
+            job=item.job,
+            submission=item.submission,
+            state=item.state,
+            cause=self.cause(item),
+            gated=item.gated,
+            hold=item.hold,
+            start_time=self.start_time(item),
+            held_by=held.by if held else "",
+            held_until=held.until if held else None,
+            hold_reason=held.reason if held else "",
+            admin_held=item.admin_held,
+            active=item.active,
+            requeue_bit=item.requeue_bit,
+            restarts=item.restarts,
+            node=item.latest.node if item.latest else None,
+            executions=tuple(self._execution(item, run) for run in item.executions),
+            gone_at=item.gone_at,
+        )
+
+    def start_time(self, item: StoredObject) -> datetime | None:  # noqa: ARG002
+        """The start time that a hold set, where holds are start times."""
+        return None
+
+    def _execution(self, item: StoredObject, run: StoredExecution) -> Execution:
+        own = {"DISPATCH_ATTEMPT": run.attempt, "DISPATCH_EPOCH": str(run.epoch)}
+        return Execution(
+            attempt=run.attempt,
+            epoch=run.epoch,
+            env={**item.job.env, **own},
+            started_at=run.started_at,
+            ended_at=run.ended_at,
+            cause=run.cause,
+            exit_code=run.exit_code,
+            alive=run.alive,
+        )
+
+    # the calls of the SPI
+
+    @abstractmethod
+    def check_native(self, settings: Mapping[str, str]) -> None:
+        """Refuse native settings that are not this shape's."""
+
+    @abstractmethod
+    def start(self, job: Job, submission: int, settings: Mapping[str, str]) -> StoredObject:
+        """Make the object of a submission."""
+
+    @abstractmethod
+    def open(self, item: StoredObject) -> None:
+        """Lift the gate."""
+
+    @abstractmethod
+    def stop(self, item: StoredObject) -> None:
+        """End an object on purpose."""
+
+    @abstractmethod
+    def hold(self, item: StoredObject, meta: HoldMeta) -> None:
+        """Hold an object back."""
+
+    def release(self, item: StoredObject, meta: ReleaseMeta) -> None:
+        """Lift the hold of that instance."""
+        refuse_ended(item)
+        if item.hold is None:
+            return
+        if item.hold != meta.instance:
+            raise stale(item, item.hold, meta.instance)
+        self.lift_hold(item)
+
+    def lift_hold(self, item: StoredObject) -> None:
+        """Let no hold of ours be in force."""
+        item.hold = item.annotations = None
+        self.show(item)
+
+    def requeue(self, item: StoredObject, *, crash: bool) -> None:  # noqa: ARG002
+        """Put an object back to wait."""
+        raise UnsupportedError(f"{item.ref} cannot be requeued: this scheduler has no such call")
+
+    def restore_requeue_bit(self, item: StoredObject) -> None:
+        """Clear the requeue bit."""
+        raise UnsupportedError(f"{item.ref} has no requeue bit: this scheduler knows none")
+
+    def compile_policy(self, policy: Policy) -> NativePolicy:
+        """Divide a policy between the scheduler and its supervisor."""
+        native = self.capabilities().native
+        named: set[Cause] = set()
+        candidates: dict[int, Rule] = {}
+        for index, rule in enumerate(policy.rules):
+            if rule.causes and native[rule.action].value is Tristate.YES and not rule.causes & named:
+                candidates[index] = rule
+            named |= rule.causes
+        settings, covered = self.carry_out(candidates)
+        rest = tuple(rule for index, rule in enumerate(policy.rules) if index not in covered)
+        return NativePolicy(settings=settings, covered=covered, rest=Policy(rest, policy.unmatched))
+
+    @abstractmethod
+    def carry_out(self, rules: Mapping[int, Rule]) -> tuple[dict[str, str], tuple[int, ...]]:
+        """The settings by which this scheduler carries out some of these rules, and the indexes of those."""
+
+    # the environment
+
+    def run(self, item: StoredObject) -> StoredExecution:
+        """Begin an execution of an eligible object."""
+        require(item, self.eligible(item), "eligible to run")
+        run = self.begin(item, self.store.now)
+        self.show(item)
+        return run
+
+    def eligible(self, item: StoredObject) -> bool:
+        """Whether nothing but room keeps an object from running."""
+        return item.state is State.PENDING and self.cause(item) is item.waiting
+
+    def begin(self, item: StoredObject, at: datetime) -> StoredExecution:
+        """A new execution, on a node of its own."""
+        number = epoch(item.submission, self.restart(item))
+        run = StoredExecution(attempt=self.opaque("attempt"), epoch=number, started_at=at)
+        item.executions.append(run)
+        item.state, item.cause, item.waiting, item.detail = State.RUNNING, None, None, ""
+        return run
+
+    @abstractmethod
+    def restart(self, item: StoredObject) -> int:
+        """The R of the execution that is about to begin."""
+
+    @abstractmethod
+    def finish(self, item: StoredObject, exit_code: int) -> None:
+        """The execution exits."""
+
+    @abstractmethod
+    def fail(self, item: StoredObject, cause: Cause) -> None:
+        """The execution fails of that cause, at once."""
+
+    @abstractmethod
+    def preempt(self, item: StoredObject) -> None:
+        """Something more important takes the object's place."""
+
+    def lose_node(self, item: StoredObject) -> None:
+        """The node under the current execution is cut off."""
+        run = self.current_run(item)
+        if run.node != "up":
+            return
+        run.node, run.lost_at = "lost", self.store.now
+        if self.config.cessation.ceased:
+            run.die(self.store.now)
+        self.node_lost(item, run)
+
+    @abstractmethod
+    def node_lost(self, item: StoredObject, run: StoredExecution) -> None:
+        """What the loss of the current execution's node means."""
+
+    def return_node(self, item: StoredObject) -> None:
+        """Every lost node of the object's executions is back."""
+        for run in self._cut_off(item):
+            run.node = "up"
+            if item.state is State.RUNNING and run is item.latest:
+                self.node_back(item, run)
+            else:
+                run.die(self.store.now)
+        self.store.retire(item)
+
+    @abstractmethod
+    def node_back(self, item: StoredObject, run: StoredExecution) -> None:
+        """What it means that the current execution's node is back."""
+
+    def fence_node(self, item: StoredObject) -> None:
+        """The processes on every lost node of the object's executions are certainly dead."""
+        cut_off = self._cut_off(item)
+        dying = any(run.alive for run in cut_off)
+        for run in cut_off:
+            run.node = "fenced"
+            run.die(self.store.now)
+        if dying:
+            self.store.retire(item)
+
+    def _cut_off(self, item: StoredObject) -> list[StoredExecution]:
+        cut_off = [run for run in item.executions if run.node != "up"]
+        require(item, bool(cut_off), "on a lost node")
+        return cut_off
+
+    def current_run(self, item: StoredObject) -> StoredExecution:
+        """The execution on which an object is running."""
+        run = item.latest
+        require(item, item.state is State.RUNNING and run is not None, "running")
+        assert run is not None  # noqa: S101  # require has just said so
+        return run
+
+    def admin_hold(self, item: StoredObject) -> None:
+        """An administrator holds a live object."""
+        require(item, not item.state.ended, "live")
+        item.admin_held = True
+        self.show(item)
+
+    def admin_release(self, item: StoredObject) -> None:
+        """The administrator's hold is lifted."""
+        item.admin_held = False
+        self.show(item)
+
+    def no_capacity(self, item: StoredObject, detail: str) -> None:
+        """An eligible object is refused room."""
+        require(item, self.eligible(item), "eligible to run")
+        item.waiting, item.detail = Cause.NO_CAPACITY, detail
+        self.show(item)
+
+    def requeue_externally(self, item: StoredObject) -> None:
+        """Somebody else requeues it."""
+        raise impossible(item, "requeued")
+
+    def deactivate_externally(self, item: StoredObject) -> None:
+        """Somebody else deactivates its workload."""
+        raise impossible(item, "deactivated")
+
+    def reactivate_externally(self, item: StoredObject) -> None:
+        """Somebody else activates its workload."""
+        raise impossible(item, "activated")
+
+
+def require(item: StoredObject, holds: bool, what: str) -> None:
+    """Refuse what the object's state does not allow."""
+    if not holds:
+        shown = item.shown
+        raise WrongStateError(f"{item.ref} is {shown.state}/{shown.cause}, expected one that is {what}")
+
+
+def impossible(item: StoredObject, what: str) -> WrongStateError:
+    """The refusal of what this scheduler has no notion of."""
+    return WrongStateError(f"{item.ref} cannot be {what}: this scheduler knows no such thing")
+
+
+def refuse_ended(item: StoredObject) -> None:
+    """Refuse an object that has ended."""
+    if item.state.ended:
+        raise FinishedError(f"{item.ref} has ended ({item.state}), expected one that is live")
+
+
+def stale(item: StoredObject, current: int, named: int) -> StaleError:
+    """The refusal of a hold instance that is not the one in force."""
+    return StaleError(f"{item.ref} is held by instance {current}, found instance {named}", current)

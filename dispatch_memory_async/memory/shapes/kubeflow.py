@@ -1,0 +1,220 @@
+"""The Kubeflow shape: everything in which Trainer, JobSet and Kueue differ, rule by rule (KF-1 to KF-11, NP-3)."""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from ...model import (
+    Action,
+    AlreadyExistsError,
+    Capability,
+    Cause,
+    HoldMeta,
+    InvalidError,
+    Job,
+    Observation,
+    Ref,
+    Rule,
+    State,
+)
+from ..store import StoredExecution, StoredObject, later
+from .base import Scheduler, refuse_ended, require, stale
+
+__all__ = ("Kubeflow",)
+
+MAX_RESTARTS = "maxRestarts"
+"""The native setting that says how often failed pods are restarted."""
+
+RESTARTABLE = frozenset({Cause.NON_ZERO_EXIT, Cause.OUT_OF_MEMORY})
+"""The causes at which the scheduler restarts a pod by itself."""
+
+
+_COUNT = re.compile("[0-9]{1,9}")
+
+
+class Kubeflow(Scheduler):
+    """A Kubernetes with Kubeflow Trainer, JobSet and Kueue."""
+
+    supported = frozenset({Capability.HOLD, Capability.HOLD_RUNNING, Capability.WATCH, Capability.CESSATION})
+    unsupported = frozenset({"requeue", "restore_requeue_bit"})  # KF-8
+
+    # KF-1: names and identity
+
+    def check_native(self, settings: Mapping[str, str]) -> None:
+        limit = settings.get(MAX_RESTARTS, "0")
+        if set(settings) - {MAX_RESTARTS} or not _COUNT.fullmatch(limit):
+            raise InvalidError(
+                f"native settings: found {dict(settings)}, expected none or {{'{MAX_RESTARTS}': '<count>'}}"
+            )
+
+    def start(self, job: Job, submission: int, settings: Mapping[str, str]) -> StoredObject:
+        name = f"dj-{str(job.id).lower()}-s{submission}"
+        for other in self.store.remembered_of(job.id):
+            if other.submission == submission:
+                raise AlreadyExistsError(f"the name {name} is in use by {other.ref}, which is {other.state}")
+        ref = Ref(name=name, id=self.opaque("object"), submitted_at=self.store.now.replace(microsecond=0))
+        item = StoredObject(
+            order=self.store.next_order(),
+            job=job,
+            submission=submission,
+            ref=ref,
+            native_restarts=int(settings.get(MAX_RESTARTS, "0")),
+        )
+        observation = Observation(
+            ref=ref, job_id=job.id, submission=submission, state=State.PENDING, observed_at=self.store.now
+        )
+        self.store.add(item, observation)
+        return item
+
+    def answers(self, item: StoredObject, ref: Ref) -> bool:
+        return ref.submitted_at is None or item.ref.submitted_at == ref.submitted_at
+
+    # KF-2, KF-3: no gate, and a stop deletes
+
+    def open(self, item: StoredObject) -> None:
+        refuse_ended(item)
+
+    def stop(self, item: StoredObject) -> None:
+        if not item.state.ended:
+            if item.state is State.RUNNING:
+                self._leave(item, Cause.STOPPED)
+            item.state, item.cause, item.ended_at = State.CANCELLED, Cause.STOPPED, self.store.now
+            self.store.forget(item, self.store.now, Cause.STOPPED)
+        else:
+            self.store.forget(item, self.store.now, item.shown.cause)
+
+    # KF-10: the object moves on at once, its execution lives on for ``kill_wait``
+
+    def _leave(self, item: StoredObject, cause: Cause) -> None:
+        run = self.current_run(item)
+        run.cause = cause
+        item.arose_at = None
+        if run.node != "up":
+            return
+        if self.config.kill_wait:
+            self.store.schedule(self.config.kill_wait, self.store.now, self._killed, item, run)
+        else:
+            run.die(self.store.now)
+
+    def _killed(self, item: StoredObject, run: StoredExecution | None, due: datetime) -> None:
+        if run is not None:
+            run.die(due)
+        self.store.retire(item)
+
+    # KF-4, KF-7: back to wait, preempted or held
+
+    def _wait(self, item: StoredObject, cause: Cause) -> None:
+        """A running object is pending again."""
+        if item.state is State.RUNNING:
+            self._leave(item, cause)
+            item.state, item.cause = State.PENDING, None
+
+    def preempt(self, item: StoredObject) -> None:
+        self._require_well(item)
+        self._wait(item, Cause.PREEMPTED)
+        item.waiting = Cause.PREEMPTED
+        self.show(item)
+
+    def hold(self, item: StoredObject, meta: HoldMeta) -> None:
+        refuse_ended(item)
+        if item.hold is not None and meta.instance < item.hold:
+            raise stale(item, item.hold, meta.instance)
+        self._wait(item, Cause.HELD)
+        if item.hold != meta.instance:
+            item.annotations = meta
+        item.hold, item.active = meta.instance, False
+        self.show(item)
+
+    def lift_hold(self, item: StoredObject) -> None:
+        item.active = True
+        super().lift_hold(item)
+
+    def deactivate_externally(self, item: StoredObject) -> None:
+        require(item, not item.state.ended, "live")
+        self._wait(item, Cause.HELD)
+        item.active = False
+        self.show(item)
+
+    def reactivate_externally(self, item: StoredObject) -> None:
+        require(item, not item.state.ended, "live")
+        self.lift_hold(item)
+
+    # KF-5, KF-6: a lost node wedges, and evidence vanishes
+
+    def _require_well(self, item: StoredObject) -> StoredExecution:
+        run = self.current_run(item)
+        require(item, run.node == "up", "running on a node that is not lost")
+        return run
+
+    def node_lost(self, item: StoredObject, run: StoredExecution) -> None:
+        item.cause = Cause.NODE_LOST
+        self._arise(item, run)
+        self.show(item)
+
+    def node_back(self, item: StoredObject, run: StoredExecution) -> None:
+        if run.alive:
+            item.cause = item.arose_at = None
+        else:
+            run.cause = Cause.NODE_LOST
+            item.state, item.ended_at = State.FAILED, self.store.now
+        self.show(item)
+
+    def _arise(self, item: StoredObject, run: StoredExecution) -> None:
+        item.arose_at = self.store.now
+        self.store.schedule(self.config.evidence_window, self.store.now, self._vanish, item, run)
+
+    def _vanish(self, item: StoredObject, _: StoredExecution | None, __: datetime) -> None:
+        if item.gone_at is None:
+            self.show(item)
+
+    def observe(self, item: StoredObject) -> Observation:
+        seen = super().observe(item)
+        if item.arose_at and self.store.now >= later(item.arose_at, self.config.evidence_window):
+            return msgspec.structs.replace(seen, cause=Cause.UNKNOWN, exit_code=None)
+        return seen
+
+    # KF-9, KF-11: executions are counted, and failed pods restarted under a native policy
+
+    def restart(self, item: StoredObject) -> int:
+        return len(item.executions)
+
+    def finish(self, item: StoredObject, exit_code: int) -> None:
+        run = self._require_well(item)
+        run.exit_code = exit_code
+        if exit_code:
+            self._fail(item, run, Cause.NON_ZERO_EXIT, exit_code)
+        else:
+            run.die(self.store.now)
+            item.state, item.ended_at, item.exit_code = State.SUCCEEDED, self.store.now, exit_code
+        self.show(item)
+
+    def fail(self, item: StoredObject, cause: Cause) -> None:
+        self._fail(item, self._require_well(item), cause, None)
+        self.show(item)
+
+    def _fail(self, item: StoredObject, run: StoredExecution, cause: Cause, exit_code: int | None) -> None:
+        run.die(self.store.now)
+        run.cause = cause
+        if cause in RESTARTABLE and item.restarts < item.native_restarts:
+            item.restarts += 1
+            self.begin(item, self.store.now)
+            return
+        item.state, item.cause, item.ended_at = State.FAILED, cause, self.store.now
+        item.exit_code = exit_code
+        if cause.pod_derived:
+            self._arise(item, run)
+
+    # NP-3: failed pods are restarted up to a count
+
+    def carry_out(self, rules: Mapping[int, Rule]) -> tuple[dict[str, str], tuple[int, ...]]:
+        for index, rule in rules.items():
+            if (
+                rule.action is Action.RESTART
+                and rule.limit is not None
+                and not rule.backoff
+                and rule.causes == RESTARTABLE
+            ):
+                return {MAX_RESTARTS: str(rule.limit)}, (index,)
+        return {}, ()

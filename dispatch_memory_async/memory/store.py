@@ -1,0 +1,228 @@
+"""The store: every object, the ways to find one, what is due, and what is to be told. It knows no scheduler.
+
+It is plain and synchronous; whoever holds it holds the lock.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from heapq import heappop, heappush
+from itertools import count
+
+import msgspec
+from ulid import ULID
+
+from ..model import Cause, HoldMeta, Job, Observation, Ref, State
+from .truth import Node
+
+__all__ = ("Action", "Ending", "Store", "StoredExecution", "StoredObject")
+
+
+@dataclass(slots=True, eq=False)
+class StoredExecution:
+    """One execution: its processes and the node under them."""
+
+    attempt: str
+    epoch: int
+    started_at: datetime
+    ended_at: datetime | None = None
+    cause: Cause | None = None
+    exit_code: int | None = None
+    node: Node = "up"
+    lost_at: datetime | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether its processes live."""
+        return self.ended_at is None
+
+    def die(self, at: datetime) -> None:
+        """Its processes end; dead ones stay as they are."""
+        if self.ended_at is None:
+            self.ended_at = at
+
+
+@dataclass(slots=True)
+class Ending:
+    """An end under way: where the object will go, why, and when."""
+
+    due: datetime
+    state: State
+    cause: Cause
+
+
+@dataclass(slots=True, eq=False)
+class StoredObject:
+    """One object, in all that any scheduler knows of it."""
+
+    order: int
+    job: Job
+    submission: int
+    ref: Ref
+    gated: bool = False
+    requeue_bit: bool | None = None
+    native_restarts: int = 0
+    state: State = State.PENDING
+    cause: Cause | None = None
+    """Why it is running on or has ended."""
+    waiting: Cause | None = None
+    """Why it waits, where neither a gate nor a hold says so."""
+    detail: str = ""
+    hold: int | None = None
+    annotations: HoldMeta | None = None
+    admin_held: bool = False
+    active: bool = True
+    restarts: int = 0
+    executions: list[StoredExecution] = field(default_factory=list[StoredExecution])
+    ending: Ending | None = None
+    arose_at: datetime | None = None
+    """When the cause arose, for as long as it can be read."""
+    ended_at: datetime | None = None
+    exit_code: int | None = None
+    gone_at: datetime | None = None
+    shown: Observation = None  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]  # set as it is added
+    """What was last told of it."""
+
+    @property
+    def latest(self) -> StoredExecution | None:
+        """The latest execution."""
+        return self.executions[-1] if self.executions else None
+
+
+Action = Callable[[StoredObject, StoredExecution | None, datetime], None]
+"""What is to be done to an object (and one execution of it) at its due moment. It looks whether it still holds."""
+
+_END_OF_TIME = datetime.max.replace(tzinfo=UTC)
+
+
+class Store:
+    """Objects, indexes, a heap of what is due, and the observations to be told.
+
+    :param keep: how many gone objects are kept; ``None`` keeps all
+    """
+
+    def __init__(self, keep: int | None) -> None:
+        self._keep = keep
+        self._orders = count()
+        self._serials = count()
+        self._due: list[tuple[datetime, int, int, Action, StoredObject, StoredExecution | None]] = []
+        self._retired: deque[StoredObject] = deque()
+        self._gone_count = 0
+        self.objects: dict[int, StoredObject] = {}
+        """Every object, by its place in the order of start."""
+        self.remembered: dict[str, StoredObject] = {}
+        """Those that the scheduler knows, by id."""
+        self.gone: dict[str, dict[int, StoredObject]] = {}
+        """Those that it has forgotten or deleted, by id; an id can come back."""
+        self._of_job: dict[ULID, tuple[StoredObject, ...]] = {}
+        self._gone_of_job: dict[ULID, dict[int, StoredObject]] = {}
+        self.told: list[Observation] = []
+        """What watchers are to be told, in the order in which it happened."""
+        self.now = datetime.min.replace(tzinfo=UTC)
+        """The time of the call that is under way."""
+
+    # finding
+
+    def remembered_of(self, job_id: ULID) -> tuple[StoredObject, ...]:
+        """The job's remembered objects, in the order of start."""
+        return self._of_job.get(job_id, ())
+
+    def all_of(self, job_id: ULID) -> list[StoredObject]:
+        """The job's objects, forgotten and deleted ones too, in the order of start."""
+        gone = self._gone_of_job.get(job_id, {})
+        return sorted((*gone.values(), *self.remembered_of(job_id)), key=_order)
+
+    def remembered_in_order(self) -> Iterator[StoredObject]:
+        """Every remembered object, in the order of start."""
+        return iter(self.remembered.values())
+
+    # changing
+
+    def next_order(self) -> int:
+        """The place in the order of start for a new object."""
+        return next(self._orders)
+
+    def add(self, item: StoredObject, observation: Observation) -> None:
+        """Take in a new object and tell of it."""
+        self.objects[item.order] = item
+        self.remembered[item.ref.id] = item
+        self._of_job[item.job.id] = (*self.remembered_of(item.job.id), item)
+        item.shown = observation
+        self.told.append(observation)
+
+    def show(self, item: StoredObject, observation: Observation) -> None:
+        """Tell what an object looks like now, if that differs from what was told of it last."""
+        if observation != msgspec.structs.replace(item.shown, observed_at=observation.observed_at):
+            item.shown = observation
+            self.told.append(observation)
+
+    def forget(self, item: StoredObject, at: datetime, cause: Cause | None) -> None:
+        """Let an object leave the scheduler's memory, and tell it."""
+        del self.remembered[item.ref.id]
+        others = tuple(other for other in self._of_job.pop(item.job.id) if other is not item)
+        if others:
+            self._of_job[item.job.id] = others
+        self.gone.setdefault(item.ref.id, {})[item.order] = item
+        self._gone_of_job.setdefault(item.job.id, {})[item.order] = item
+        item.gone_at = at
+        self._gone_count += 1
+        self.told.append(msgspec.structs.replace(item.shown, state=State.GONE, cause=cause, observed_at=self.now))
+        self.retire(item)
+
+    def retire(self, item: StoredObject) -> None:
+        """Let a gone object be dropped when its turn comes, once no process of it lives."""
+        if self._keep is None or item.gone_at is None:
+            return
+        if not any(run.alive for run in item.executions):
+            self._retired.append(item)
+        while self._gone_count > self._keep and self._retired:
+            self._drop(self._retired.popleft())
+
+    def _drop(self, item: StoredObject) -> None:
+        if self.objects.pop(item.order, None) is None:
+            return
+        self._gone_count -= 1
+        for index, key in ((self.gone, item.ref.id), (self._gone_of_job, item.job.id)):
+            entries = index[key]  # type: ignore[index]  # pyright: ignore[reportArgumentType]  # each key is its index's own
+            del entries[item.order]
+            if not entries:
+                del index[key]  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+    # time
+
+    def schedule(
+        self,
+        delay: timedelta,
+        after: datetime,
+        action: Action,
+        item: StoredObject,
+        execution: StoredExecution | None = None,
+    ) -> datetime:
+        """Put down what is to happen to an object; answer its due moment."""
+        due = later(after, delay)
+        heappush(self._due, (due, item.order, next(self._serials), action, item, execution))
+        return due
+
+    def settle(self) -> None:
+        """Let everything happen that has come due, in order of its moment, then of start."""
+        while self._due and self._due[0][0] <= self.now:
+            due, _, _, action, item, execution = heappop(self._due)
+            action(item, execution, due)
+
+    def take_told(self) -> Iterator[Observation]:
+        """What is to be told, once."""
+        told, self.told = self.told, []
+        return iter(told)
+
+
+def later(moment: datetime, by: timedelta) -> datetime:
+    """A later moment, or the end of time if there is none."""
+    try:
+        return moment + by
+    except OverflowError:
+        return _END_OF_TIME
+
+
+def _order(item: StoredObject) -> int:
+    return item.order

@@ -1,0 +1,39 @@
+"""What a call carries beside its ref, and what cessation answers."""
+
+from .base import Instance, Moment, Value
+
+__all__ = ("CallMeta", "Cessation", "HoldMeta", "ReleaseMeta")
+
+
+class CallMeta(Value, frozen=True):
+    """A call's deadline: if its command starts later, it does nothing."""
+
+    deadline: Moment
+
+
+class HoldMeta(CallMeta, frozen=True, kw_only=True):
+    """What a hold carries.
+
+    :ivar instance: the number of this hold, in ``[1, EPOCH_BOUND)``: a later hold has a higher one
+    :ivar by: who placed it
+    :ivar until: until when
+    :ivar reason: why
+    """
+
+    instance: Instance
+    by: str = ""
+    until: Moment | None = None
+    reason: str = ""
+
+
+class ReleaseMeta(CallMeta, frozen=True, kw_only=True):
+    """What a release carries: the instance that it lifts."""
+
+    instance: Instance
+
+
+class Cessation(Value, frozen=True):
+    """Whether executions have provably ceased, and what there is to say about it."""
+
+    ceased: bool
+    detail: str = ""

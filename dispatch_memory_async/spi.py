@@ -1,0 +1,246 @@
+"""The adapter SPI: the narrow door between a controller and any scheduler.
+
+A caller discovers the optional interfaces with ``isinstance``. Every call raises a
+:class:`~dispatch_memory_async.model.DispatchError` or nothing; unless the error is an
+:class:`~dispatch_memory_async.model.OutcomeUnknownError`, a call that raised changed nothing.
+"""
+
+from collections.abc import AsyncIterator, Collection, Mapping
+from datetime import datetime
+from types import TracebackType
+from typing import Literal, Protocol, Self, runtime_checkable
+
+from ulid import ULID
+
+from .model import (
+    CallMeta,
+    Capabilities,
+    Cessation,
+    HoldMeta,
+    Job,
+    NativePolicy,
+    Observation,
+    Policy,
+    Ref,
+    ReleaseMeta,
+)
+
+__all__ = (
+    "Adapter",
+    "CessationSignal",
+    "Holder",
+    "IdentityWeakener",
+    "MultiFinder",
+    "NativePolicyCompiler",
+    "OutputReader",
+    "Requeuer",
+    "Watch",
+    "Watcher",
+)
+
+
+@runtime_checkable
+class Adapter(Protocol):
+    """What every adapter can do."""
+
+    async def capabilities(self) -> Capabilities:
+        """What this cluster can do."""
+        ...
+
+    async def start(
+        self,
+        job: Job,
+        submission: int,
+        *,
+        native: NativePolicy | None = None,
+        deadline: datetime | None = None,
+    ) -> Ref:
+        """Submit a job; answer once its object exists.
+
+        :param job: the job
+        :param submission: the number N of this submission, in ``[1, EPOCH_BOUND)``
+        :param native: what :meth:`NativePolicyCompiler.compile_policy` gave
+        :param deadline: the last moment at which the command may start
+        :raises AlreadyExistsError: if names are unique here and this one is in use: an earlier call landed
+        :raises UnavailableError: if the scheduler has no room for another object
+        :raises ExpiredError: if the command started after the deadline
+        """
+        ...
+
+    async def open(self, ref: Ref, *, deadline: datetime | None = None) -> None:
+        """Lift the gate of a gated object. Doing it again changes nothing.
+
+        :raises NotFoundError: if no object answers to the exact ref
+        :raises FinishedError: if the object has ended
+        :raises HeldError: if an administrator's hold forbids it
+        :raises ExpiredError: if the command started after the deadline
+        """
+        ...
+
+    async def get(self, ref: Ref) -> Observation:
+        """Look at one object, by an exact or a weak ref.
+
+        :raises NotFoundError: if no object answers to the ref
+        :raises AmbiguousError: if a weak ref matches more than one
+        """
+        ...
+
+    async def find(self, job_id: ULID) -> tuple[Observation, ...]:
+        """All objects of a job, in the order in which they were started; none is an empty tuple.
+
+        Objects that the scheduler has forgotten are among them where there is accounting.
+        """
+        ...
+
+    async def stop(self, ref: Ref, *, deadline: datetime | None = None) -> None:
+        """End an object on purpose: exactly the one that the ref names. One that has ended stays as it is.
+
+        :raises NotFoundError: if no object answers to the exact ref
+        :raises ExpiredError: if the command started after the deadline
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close the adapter; its watches end. Doing it again changes nothing."""
+        ...
+
+
+@runtime_checkable
+class Holder(Protocol):
+    """Objects can be held back."""
+
+    async def hold(self, ref: Ref, meta: HoldMeta) -> None:
+        """Keep an object from being run until this hold is released.
+
+        The same instance again changes nothing, a higher one takes over.
+
+        :raises NotFoundError: if no object answers to the exact ref
+        :raises FinishedError: if the object has ended
+        :raises RunningError: if it runs, and a running object cannot be held here
+        :raises StaleError: if the instance is lower than the one in force
+        :raises ExpiredError: if the command started after the deadline
+        """
+        ...
+
+    async def release(self, ref: Ref, meta: ReleaseMeta) -> None:
+        """Lift the hold of that instance; of an object that is not held nothing changes.
+
+        :raises NotFoundError: if no object answers to the exact ref
+        :raises FinishedError: if the object has ended
+        :raises StaleError: if another instance is in force
+        :raises ExpiredError: if the command started after the deadline
+        """
+        ...
+
+
+@runtime_checkable
+class Requeuer(Protocol):
+    """Objects can be put back to wait."""
+
+    async def requeue(self, ref: Ref, meta: CallMeta) -> None:
+        """Put an object back to wait, as a further execution of the same submission.
+
+        :raises NotFoundError: if no object answers to the exact ref
+        :raises PendingError: if it is waiting already
+        :raises RunningError: if it is just ending
+        :raises CrashedError: if the caller crashed between its steps: the requeue bit is left set
+        :raises ExpiredError: if the command started after the deadline
+        """
+        ...
+
+    async def restore_requeue_bit(self, ref: Ref, meta: CallMeta) -> None:
+        """Clear the bit by which the scheduler requeues a live object on its own authority.
+
+        :raises NotFoundError: if no object answers to the exact ref
+        :raises FinishedError: if the object has ended
+        :raises ExpiredError: if the command started after the deadline
+        """
+        ...
+
+
+@runtime_checkable
+class NativePolicyCompiler(Protocol):
+    """The scheduler can carry out some rules itself."""
+
+    async def compile_policy(self, policy: Policy) -> NativePolicy:
+        """Divide a policy: what the scheduler is told, and what stays with the supervisor."""
+        ...
+
+
+@runtime_checkable
+class Watch(Protocol):
+    """An async iterator and async context manager over observations."""
+
+    @property
+    def synced(self) -> bool:
+        """Whether the first snapshot has been handed out whole, so that what is absent does not exist."""
+        ...
+
+    @property
+    def closed_by(self) -> Literal["overflow", "cancelled", "closed"] | None:
+        """Why the watch ended; ``None`` while it is open."""
+        ...
+
+    def __aiter__(self) -> Self: ...
+
+    async def __anext__(self) -> Observation: ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    async def aclose(self) -> None:
+        """End the watch. What was buffered is still delivered. Doing it again changes nothing."""
+        ...
+
+
+@runtime_checkable
+class Watcher(Protocol):
+    """Changes can be followed."""
+
+    def watch(self) -> Watch:
+        """The current observation of every remembered object, then every change, in order."""
+        ...
+
+
+@runtime_checkable
+class CessationSignal(Protocol):
+    """It can be told whether executions have provably ceased."""
+
+    async def cessation(self, what: Ref | ULID) -> Cessation:
+        """Whether executions have provably ceased, whatever state the object is in.
+
+        :param what: a ref: every execution of that object. A job's ULID: every execution of every object of
+            the job, those included that are deleted, forgotten or were never seen.
+        :raises NotFoundError: if the ref is not found, or known from history alone; never for a job
+        """
+        ...
+
+
+@runtime_checkable
+class IdentityWeakener(Protocol):
+    """Refs can be made to survive what the scheduler changes about an object."""
+
+    async def weaken_identity(self, ref: Ref) -> Ref:
+        """The weak ref of that object. Nothing is looked up."""
+        ...
+
+
+@runtime_checkable
+class MultiFinder(Protocol):
+    """Many jobs can be looked for at once."""
+
+    async def find_many(self, job_ids: Collection[ULID]) -> Mapping[ULID, tuple[Observation, ...]]:
+        """One look for many jobs: what ``find`` answers, at one moment, under a key for every asked id."""
+        ...
+
+
+@runtime_checkable
+class OutputReader(Protocol):
+    """What a job writes can be read. The memory adapter has no such thing."""
+
+    def read_output(self, ref: Ref, *, offset: int = 0) -> AsyncIterator[bytes]:
+        """The output of an object's latest execution, from a byte offset on."""
+        ...
