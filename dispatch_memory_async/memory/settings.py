@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any, NoReturn, get_args, get_origin, get_type_hints
+from typing import Any, NoReturn, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -73,10 +73,12 @@ def _read(path: str, found: Any, kind: Any) -> Any:
     if get_origin(kind) is Mapping:
         keys, items = get_args(kind)
         return {
-            _leaf(_at(path, key), key, keys): _read(_at(path, key), item, items) for key, item in _items(path, found)
+            _read(_at(path, key), key, keys): _read(_at(path, key), item, items) for key, item in _items(path, found)
         }
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return _struct(path, found, kind)
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return _choice(path, found, kind)
     return _leaf(path, found, kind)
 
 
@@ -85,10 +87,11 @@ def _items(path: str, found: Any) -> Iterable[tuple[str, Any]]:
         _refuse(path, found, "an object")
     if isinstance(found, _Members) and found.repeated is not None:
         _refuse(_at(path, found.repeated), found[found.repeated], "every key once")
-    for key in found:  # pyright: ignore[reportUnknownVariableType]
+    members = cast("Mapping[Any, Any]", found)
+    for key in members:
         if not isinstance(key, str):
             _refuse(path, key, "a text for a key")
-    return found.items()  # pyright: ignore[reportUnknownVariableType]
+    return members.items()
 
 
 def _struct(path: str, found: Any, kind: type[msgspec.Struct]) -> msgspec.Struct:
@@ -117,11 +120,13 @@ def _length(path: str, found: Any) -> timedelta:
     return length
 
 
+def _choice(path: str, found: Any, kind: type[StrEnum]) -> StrEnum:
+    if not isinstance(found, str) or found not in set(kind):
+        _refuse(path, found, f"one of {', '.join(kind)}")
+    return kind(found)
+
+
 def _leaf(path: str, found: Any, kind: Any) -> Any:
-    if isinstance(kind, type) and issubclass(kind, StrEnum):
-        if not isinstance(found, str) or found not in set(kind):
-            _refuse(path, found, f"one of {', '.join(kind)}")
-        return kind(found)
     try:
         if isinstance(found, str):
             found.encode()

@@ -1,10 +1,10 @@
 """What every value is: frozen, checked when made against its own annotations, copied, short to read."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Any, NoReturn, Self, get_type_hints
+from typing import Annotated, Any, NoReturn, Self, cast, get_type_hints
 
 import msgspec
 from ulid import ULID
@@ -53,7 +53,8 @@ class FrozenDict(dict[Any, Any]):
         raise TypeError("this mapping is read-only")
 
     __setitem__ = __delitem__ = __ior__ = _refuse
-    clear = pop = popitem = setdefault = update = _refuse
+    clear = popitem = pop = _refuse
+    setdefault = update = _refuse  # pyright: ignore[reportAssignmentType]
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(frozenset(self.items()))
@@ -168,11 +169,12 @@ def _text(given: object) -> str:  # noqa: PLR0911  # one return a kind
         case int() if value.bit_length() > BITS:
             return f"an integer of {value.bit_length()} bits"
         case Mapping():
-            return f"{{{', '.join(f'{short(key)}: {short(item)}' for key, item in value.items())}}}"
+            members = cast("Mapping[Any, Any]", value).items()
+            return f"{{{', '.join(f'{short(key)}: {short(item)}' for key, item in members)}}}"
         case set() | frozenset():
-            return f"({', '.join(sorted(map(short, value)))})"
+            return f"({', '.join(sorted(map(short, cast('Collection[Any]', value))))})"
         case tuple() | list():
-            return f"({', '.join(map(short, value))})"
+            return f"({', '.join(map(short, cast('Collection[Any]', value)))})"
         case _:
             return repr(value)
 
