@@ -83,15 +83,18 @@ def _read(path: str, found: Any, kind: Any) -> Any:
 
 
 def _items(path: str, found: Any) -> Iterable[tuple[str, Any]]:
-    if not isinstance(found, Mapping):
+    if not _is_object(found):
         _refuse(path, found, "an object")
     if isinstance(found, _Members) and found.repeated is not None:
         _refuse(_at(path, found.repeated), found[found.repeated], "every key once")
-    members = cast("Mapping[Any, Any]", found)
-    for key in members:
+    for key in found:
         if not isinstance(key, str):
             _refuse(path, key, "a text for a key")
-    return members.items()
+    return cast("Iterable[tuple[str, Any]]", found.items())
+
+
+def _is_object(found: object) -> bool:
+    return isinstance(found, Mapping)
 
 
 def _struct(path: str, found: Any, kind: type[msgspec.Struct]) -> msgspec.Struct:

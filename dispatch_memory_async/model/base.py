@@ -1,10 +1,10 @@
 """What every value is: frozen, checked when made against its own annotations, copied, short to read."""
 
 import functools
-from collections.abc import Collection, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Any, NoReturn, Self, cast, get_type_hints
+from typing import Annotated, Any, NoReturn, Self, get_type_hints
 
 import msgspec
 from ulid import ULID
@@ -169,14 +169,21 @@ def _text(given: object) -> str:  # noqa: PLR0911  # one return a kind
         case int() if value.bit_length() > BITS:
             return f"an integer of {value.bit_length()} bits"
         case Mapping():
-            members = cast("Mapping[Any, Any]", value).items()
-            return f"{{{', '.join(f'{short(key)}: {short(item)}' for key, item in members)}}}"
+            return f"{{{', '.join(_pairs(given))}}}"
         case set() | frozenset():
-            return f"({', '.join(sorted(map(short, cast('Collection[Any]', value))))})"
+            return f"({', '.join(sorted(_items(given)))})"
         case tuple() | list():
-            return f"({', '.join(map(short, cast('Collection[Any]', value)))})"
+            return f"({', '.join(_items(given))})"
         case _:
             return repr(value)
+
+
+def _pairs(mapping: Any) -> Iterator[str]:
+    return (f"{short(key)}: {short(item)}" for key, item in mapping.items())
+
+
+def _items(collection: Any) -> Iterator[str]:
+    return map(short, collection)
 
 
 def enc_hook(value: object) -> str:
