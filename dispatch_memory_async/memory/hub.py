@@ -1,5 +1,6 @@
 """The hub: a bounded memory object stream for each subscriber, fed from inside the calls that change an object."""
 
+import logging
 from typing import Literal
 
 import anyio
@@ -7,6 +8,8 @@ import anyio
 from ..model import Observation
 
 __all__ = ("Hub", "Reason", "Subscription")
+
+logger = logging.getLogger(__name__)
 
 Reason = Literal["overflow", "cancelled", "closed"]
 
@@ -44,6 +47,7 @@ class Hub:
             try:
                 subscription.send.send_nowait(change)
             except anyio.WouldBlock:
+                logger.info("a subscriber fell behind by more than %d changes, its watch ends", self._buffer)
                 self.close(subscription, "overflow")
             except anyio.ClosedResourceError:
                 pass  # a watch was collected while this loop ran

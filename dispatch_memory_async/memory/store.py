@@ -115,7 +115,7 @@ class Store:
         """Those that the scheduler knows, by id."""
         self.gone: dict[str, dict[int, StoredObject]] = {}
         """Those that it has forgotten or deleted, by id; an id can come back."""
-        self._of_job: dict[ULID, tuple[StoredObject, ...]] = {}
+        self._of_job: dict[ULID, StoredObject | dict[int, StoredObject]] = {}
         self._gone_of_job: dict[ULID, dict[int, StoredObject]] = {}
         self.told: list[Observation] = []
         """What watchers are to be told, in the order in which it happened."""
@@ -126,7 +126,10 @@ class Store:
 
     def remembered_of(self, job_id: ULID) -> tuple[StoredObject, ...]:
         """The job's remembered objects, in the order of start."""
-        return self._of_job.get(job_id, ())
+        known = self._of_job.get(job_id)
+        if known is None:
+            return ()
+        return (known,) if isinstance(known, StoredObject) else tuple(known.values())
 
     def all_of(self, job_id: ULID) -> list[StoredObject]:
         """The job's objects, forgotten and deleted ones too, in the order of start."""
@@ -147,7 +150,11 @@ class Store:
         """Take in a new object and tell of it."""
         self.objects[item.order] = item
         self.remembered[item.ref.id] = item
-        self._of_job[item.job.id] = (*self.remembered_of(item.job.id), item)
+        known = self._of_job.setdefault(item.job.id, item)  # most jobs have one object: no dict for those
+        if known is not item:
+            if isinstance(known, StoredObject):
+                known = self._of_job[item.job.id] = {known.order: known}
+            known[item.order] = item
         item.shown = observation
         self.told.append(observation)
 
@@ -160,9 +167,11 @@ class Store:
     def forget(self, item: StoredObject, at: datetime, cause: Cause | None) -> None:
         """Let an object leave the scheduler's memory, and tell it."""
         del self.remembered[item.ref.id]
-        others = tuple(other for other in self._of_job.pop(item.job.id) if other is not item)
-        if others:
-            self._of_job[item.job.id] = others
+        known = self._of_job[item.job.id]
+        if not isinstance(known, StoredObject):
+            del known[item.order]
+        if not known or known is item:
+            del self._of_job[item.job.id]
         self.gone.setdefault(item.ref.id, {})[item.order] = item
         self._gone_of_job.setdefault(item.job.id, {})[item.order] = item
         item.gone_at = at

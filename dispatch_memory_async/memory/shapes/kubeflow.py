@@ -19,7 +19,8 @@ from ...model import (
     Rule,
     State,
 )
-from ..store import StoredExecution, StoredObject, later
+from ..config import Config
+from ..store import Store, StoredExecution, StoredObject, later
 from .base import Scheduler, refuse_ended, require, stale
 
 __all__ = ("Kubeflow",)
@@ -40,6 +41,10 @@ class Kubeflow(Scheduler):
     supported = frozenset({Capability.HOLD, Capability.HOLD_RUNNING, Capability.WATCH, Capability.CESSATION})
     unsupported = frozenset({"requeue", "restore_requeue_bit"})  # KF-8
 
+    def __init__(self, config: Config, store: Store) -> None:
+        super().__init__(config, store)
+        self._names: set[str] = set()
+
     # KF-1: names and identity
 
     def check_native(self, settings: Mapping[str, str]) -> None:
@@ -51,9 +56,9 @@ class Kubeflow(Scheduler):
 
     def start(self, job: Job, submission: int, settings: Mapping[str, str]) -> StoredObject:
         name = f"dj-{str(job.id).lower()}-s{submission}"
-        for other in self.store.remembered_of(job.id):
-            if other.submission == submission:
-                raise AlreadyExistsError(f"the name {name} is in use by {other.ref}, which is {other.state}")
+        if name in self._names:
+            raise AlreadyExistsError(f"the name {name} is in use, by an object that was not stopped")
+        self._names.add(name)
         ref = Ref(name=name, id=self.opaque("object"), submitted_at=self.store.now.replace(microsecond=0))
         item = StoredObject(
             order=self.store.next_order(),
@@ -77,13 +82,14 @@ class Kubeflow(Scheduler):
         refuse_ended(item)
 
     def stop(self, item: StoredObject) -> None:
+        cause = item.shown.cause
         if not item.state.ended:
             if item.state is State.RUNNING:
                 self._leave(item, Cause.STOPPED)
-            item.state, item.cause, item.ended_at = State.CANCELLED, Cause.STOPPED, self.store.now
-            self.store.forget(item, self.store.now, Cause.STOPPED)
-        else:
-            self.store.forget(item, self.store.now, item.shown.cause)
+            cause = Cause.STOPPED
+            item.state, item.cause, item.ended_at = State.CANCELLED, cause, self.store.now
+        self._names.discard(item.ref.name)
+        self.store.forget(item, self.store.now, cause)
 
     # KF-10: the object moves on at once, its execution lives on for ``kill_wait``
 

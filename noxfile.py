@@ -1,0 +1,72 @@
+"""The project's sessions: `nox` runs all that must pass, `nox -s NAME` one, `nox -l` lists them."""
+
+import os
+
+import nox
+
+nox.needs_version = ">=2025.2.9"
+nox.options.default_venv_backend = "venv"
+nox.options.error_on_missing_interpreters = False
+nox.options.sessions = ["lint", "types", "tests", "docs", "demo"]
+
+GROUPS = nox.project.load_toml("pyproject.toml")
+PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
+
+
+def install(session: nox.Session, *groups: str) -> None:
+    """Install the project as it stands here, with dependency groups."""
+    session.install("-q", "-e", ".[cli]", *nox.project.dependency_groups(GROUPS, *groups))
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Format, lint rules, and the walls between the floors of the package."""
+    install(session, "lint")
+    session.run("ruff", "format", "--check")
+    session.run("ruff", "check")
+    session.run("lint-imports")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Both type checkers, strict, over package and tests; and that every public type is known."""
+    install(session, "types")
+    session.run("mypy")
+    session.run("pyright")
+    session.run("pyright", "--verifytypes", "dispatch_memory_async", "--ignoreexternal")
+
+
+@nox.session(python=PYTHONS)
+def tests(session: nox.Session) -> None:
+    """The tests, on every Python that is found."""
+    install(session, "test")
+    session.run("python", "-m", "pytest", *session.posargs)
+
+
+@nox.session
+def thorough(session: nox.Session) -> None:
+    """The state machine of the memory adapter at length: 2,000 examples of 50 steps."""
+    install(session, "test")
+    session.run("python", "-m", "pytest", "tests/memory/test_machine.py", env={"HYPOTHESIS_PROFILE": "thorough"})
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The documentation, warnings as errors."""
+    install(session, "docs")
+    session.run("python", "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", "docs", "docs/_build/html")
+
+
+@nox.session
+def demo(session: nox.Session) -> None:
+    """The demo, in both shapes."""
+    install(session)
+    for shape in ("slurm", "kubeflow"):
+        session.run("dispatch-memory", "demo", "--shape", shape)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """The figures: each a ratio within one run."""
+    install(session, "bench")
+    session.run("python", "-m", "tests.benchmarks", *session.posargs, env=dict(os.environ))
