@@ -32,7 +32,7 @@ RESTARTABLE = frozenset({Cause.NON_ZERO_EXIT, Cause.OUT_OF_MEMORY})
 """The causes at which the scheduler restarts a pod by itself."""
 
 
-_COUNT = re.compile("[0-9]{1,9}")
+_COUNT = re.compile("[0-9]{1,19}")
 
 
 class Kubeflow(Scheduler):

@@ -216,11 +216,10 @@ class Slurm(Scheduler):
     def _arrive(self, item: StoredObject, state: State, cause: Cause | None, at: datetime) -> None:
         """The object is where it was going: back to wait (SL-7), or at its end."""
         item.ending = None
-        if item.state is State.PENDING or state is State.PENDING:
-            item.exit_code = None
         item.state = state
         if state is State.PENDING:
-            item.cause, item.waiting, item.gated, item.ended_at = None, cause, False, None
+            item.cause, item.waiting, item.gated = None, cause, False
+            item.ended_at = item.exit_code = None
             item.restarts += 1
             item.ref = msgspec.structs.replace(item.ref, submitted_at=whole_second(at))
         else:
