@@ -29,6 +29,7 @@ class Resubscribing:
         self._ready: deque[Observation] = deque()
         self._known: dict[tuple[str, str, int], Observation] = {}
         self._closed = False
+        self._turn = anyio.Lock()
 
     def __repr__(self) -> str:
         return f"<Resubscribing of {self._watcher!r}{': closed' if self._closed else ''}>"
@@ -37,41 +38,44 @@ class Resubscribing:
         return self
 
     async def __anext__(self) -> Observation:
-        while True:
-            if self._ready:
-                await checkpoint()
-                return self._ready.popleft()
-            if self._watch is None:
-                await self._begin_round()
-                continue
-            try:
-                change = await anext(self._watch)
-            except StopAsyncIteration:
-                if self._closed or self._watch.closed_by == "closed":
-                    raise
-                self._watch = None
-            else:
-                self._note(change)
-                return change
+        async with self._turn:
+            while not self._ready:
+                if self._watch is None:
+                    await self._begin_round()
+                    continue
+                try:
+                    change = await anext(self._watch)
+                except StopAsyncIteration:
+                    if self._watch.closed_by == "closed":
+                        raise
+                    self._watch = None
+                else:
+                    self._note(change)
+                    return change
+            return self._ready.popleft()
 
     async def _begin_round(self) -> None:
         """Watch again: first what has gone since the last round, then the snapshot."""
         if self._closed:
             raise StopAsyncIteration
-        try:
-            watch = self._watcher.watch()
-            await watch.__aenter__()
-        except ClosedError:
-            raise StopAsyncIteration from None
         snapshot: list[Observation] = []
-        while not watch.synced:
-            try:
+        try:
+            self._watch = watch = self._watcher.watch()
+            await watch.__aenter__()
+            while not watch.synced:
                 snapshot.append(await anext(watch))
-            except StopAsyncIteration:
-                break
+        except ClosedError:
+            self._closed = True
+            raise StopAsyncIteration from None
+        except StopAsyncIteration:  # it fell behind before it had begun: the next round is another try
+            self._watch = None
+            return
+        except BaseException:
+            self._watch = None
+            raise
         present = {_key(seen): seen for seen in snapshot}
         gone = [_gone(seen, snapshot) for key, seen in self._known.items() if key not in present]
-        self._watch, self._known = watch, present
+        self._known = present
         self._ready.extend((*gone, *snapshot))
 
     def _note(self, change: Observation) -> None:
@@ -81,11 +85,12 @@ class Resubscribing:
             self._known[_key(change)] = change
 
     async def __aenter__(self) -> Self:
-        if self._watch is None and not self._ready:
-            try:
-                await self._begin_round()
-            except StopAsyncIteration:
-                raise ClosedError(f"{self!r} cannot begin, as it or its adapter is closed") from None
+        async with self._turn:
+            if self._watch is None:
+                try:
+                    await self._begin_round()
+                except StopAsyncIteration:
+                    raise ClosedError(f"{self!r} cannot begin, as it or its adapter is closed") from None
         return self
 
     async def __aexit__(

@@ -176,7 +176,10 @@ class Store:
         self._gone_of_job.setdefault(item.job.id, {})[item.order] = item
         item.gone_at = at
         self._gone_count += 1
-        self.told.append(msgspec.structs.replace(item.shown, state=State.GONE, cause=cause, observed_at=self.now))
+        detail = item.shown.detail if cause is item.shown.cause else ""
+        self.told.append(
+            msgspec.structs.replace(item.shown, state=State.GONE, cause=cause, detail=detail, observed_at=self.now)
+        )
         self.retire(item)
 
     def retire(self, item: StoredObject) -> None:

@@ -40,7 +40,9 @@ class MemoryWatch:
     @property
     def closed_by(self) -> Reason | None:
         """Why it ended: ``overflow``, ``cancelled`` or ``closed``; ``None`` while it is open."""
-        return self._subscription.closed_by if self._subscription else self._ended_by
+        if self._subscription:
+            return self._subscription.closed_by
+        return self._ended_by or ("closed" if self._client.closed else None)
 
     def __repr__(self) -> str:
         state = f"closed by {self.closed_by}" if self.closed_by else "synced" if self.synced else "not synced"
@@ -70,11 +72,8 @@ class MemoryWatch:
 
     def _subscribed(self) -> Subscription | None:
         """The subscription, made now if there is none; ``None`` if the watch was closed before it began."""
-        if self._subscription is None and self._ended_by is None:
-            if self._client.closed:
-                self._ended_by = "closed"
-            else:
-                self._subscription, self._snapshot = self._cluster.subscribe(self._client)
+        if self._subscription is None and self.closed_by is None:
+            self._subscription, self._snapshot = self._cluster.subscribe(self._client)
         return self._subscription
 
     async def __aenter__(self) -> Self:
@@ -84,7 +83,7 @@ class MemoryWatch:
         except anyio.get_cancelled_exc_class():
             self._close("cancelled")
             raise
-        if self._client.closed or self.closed_by:
+        if self.closed_by:
             raise ClosedError(f"{self!r} is closed, expected one that is open")
         self._subscribed()
         return self

@@ -1,0 +1,81 @@
+"""Run every mutant, or those of the rules that are named: `python -m tests.mutants [RULE ...]`.
+
+Each is a copy of the package with one patch, tested by the files that name its rule. One that no test notices, and a
+patch that fits no more, is reported; the exit status is 1 if there is any.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from .patches import MUTANTS, Mutant
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "dispatch_memory_async"
+
+
+def naming(rule: str) -> list[str]:
+    """The test files that name a rule, the quickest to read first."""
+    word = re.compile(rf"\b{re.escape(rule)}\b")
+    files = [path for path in (ROOT / "tests").rglob("test_*.py") if word.search(path.read_text())]
+    skipped = {"test_machine.py", "test_house.py", "test_docs.py"}
+    return [str(path) for path in sorted(files, key=lambda path: path.stat().st_size) if path.name not in skipped]
+
+
+def verdict(mutant: Mutant) -> str:
+    """`caught`, or what is the matter."""
+    source = (PACKAGE / mutant.module).read_text()
+    if source.count(mutant.text) != 1:
+        return f"the patch stands there {source.count(mutant.text)} times, expected once"
+    files = naming(mutant.rule)
+    if not files:
+        return "no test file names the rule"
+    with tempfile.TemporaryDirectory() as place:
+        copy = Path(place) / PACKAGE.name
+        shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        (copy / mutant.module).write_text(source.replace(mutant.text, mutant.instead))
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-x",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-o",
+            f"pythonpath={place} {ROOT}",
+        ]
+        done = subprocess.run(  # noqa: S603  # our own interpreter on our own files
+            [*command, *files],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+    if done.returncode == 1 and re.search(r"^FAILED|^ERROR", done.stdout, re.MULTILINE):
+        return "caught"
+    return f"survived ({done.stdout.strip().splitlines()[-1:]})"
+
+
+def main(rules: list[str]) -> int:
+    """Run the mutants and print a line for each."""
+    mutants = [mutant for mutant in MUTANTS if not rules or mutant.rule in rules]
+    failures = 0
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for number, (mutant, outcome) in enumerate(zip(mutants, pool.map(verdict, mutants), strict=True), 1):
+            failures += outcome != "caught"
+            shown = " ".join(mutant.text.split())[:60]
+            print(f"{number:3}/{len(mutants)} {mutant.rule:10} {outcome:10} {mutant.module}: {shown}", flush=True)
+    print(f"{len(mutants) - failures} of {len(mutants)} mutants caught")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
