@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -23,7 +24,7 @@ from ..model import (
     ReleaseMeta,
 )
 from ..model.base import EPOCH_BOUND, FrozenDict, short
-from .cluster import Cluster, Request
+from .cluster import Call, Cluster
 from .config import Config
 from .env import Env
 from .injection import check_moment, crashes
@@ -45,19 +46,11 @@ class View:
         self._cluster = cluster
         self._scheduler = cluster.scheduler
         self._env = env
-        self._name = name
-        self._read_only = read_only
         self._closed = False
-
-    @property
-    def name(self) -> str:
+        self.name = name
         """What this client is called in the call log."""
-        return self._name
-
-    @property
-    def read_only(self) -> bool:
+        self.read_only = read_only
         """Whether every change is refused."""
-        return self._read_only
 
     @property
     def closed(self) -> bool:
@@ -71,12 +64,12 @@ class View:
 
     def __repr__(self) -> str:
         state = ", closed" if self.closed else ""
-        return f"<{type(self).__name__} {self._name}: {self._cluster.config.shape}{state}>"
+        return f"<{type(self).__name__} {self.name}: {self._cluster.config.shape}{state}>"
 
     async def __aenter__(self) -> Self:
         self._cluster.check_thread()
         if self.closed:
-            raise ClosedError(f"{self._name} is closed, expected one that is open")
+            raise ClosedError(f"{self.name} is closed, expected one that is open")
         return self
 
     async def __aexit__(
@@ -91,18 +84,18 @@ class View:
         self._cluster.hub.close_all(self)
         await checkpoint()
 
-    async def _call(self, request: Request, check: Callable[[], None] | None, act: Callable[[], T]) -> T:
+    async def _call(self, call: Call, check: Callable[[], None] | None, act: Callable[[], T]) -> T:
         cluster = self._cluster
         cluster.check_thread()
         await checkpoint()
         with cluster.lock:
-            return cluster.call(self, request, check, act)
+            return cluster.call(self, call, check, act)
 
     # Adapter
 
     async def capabilities(self) -> Capabilities:
         """What this cluster can do: the shape's own capabilities, under what the configuration overrides."""
-        return await self._call(Request("capabilities"), None, self._scheduler.capabilities)
+        return await self._call(Call("capabilities"), None, self._scheduler.capabilities)
 
     async def start(
         self,
@@ -130,7 +123,7 @@ class View:
             return self._scheduler.start(job, submission, native.settings if native else {}).ref
 
         job_id = job.id if isinstance(job, Job) else None  # pyright: ignore[reportUnnecessaryIsInstance]
-        return await self._call(Request("start", None, job_id, True, deadline), check, act)
+        return await self._call(Call("start", None, job_id, True, deadline), check, act)
 
     async def open(self, ref: Ref, *, deadline: datetime | None = None) -> None:
         """Lift the gate, see :meth:`~dispatch_memory_async.spi.Adapter.open`."""
@@ -140,13 +133,13 @@ class View:
     async def get(self, ref: Ref) -> Observation:
         """Look at one object, see :meth:`~dispatch_memory_async.spi.Adapter.get`."""
         scheduler = self._scheduler
-        return await self._call(Request("get", ref), lambda: _check_kind("ref", ref, Ref), lambda: scheduler.get(ref))
+        return await self._call(Call("get", ref), lambda: _check_kind("ref", ref, Ref), lambda: scheduler.get(ref))
 
     async def find(self, job_id: ULID) -> tuple[Observation, ...]:
         """All objects of a job, see :meth:`~dispatch_memory_async.spi.Adapter.find`."""
         scheduler = self._scheduler
         return await self._call(
-            Request("find", None, job_id),
+            Call("find", None, job_id),
             lambda: _check_kind("job_id", job_id, ULID),
             lambda: scheduler.find_all(job_id),
         )
@@ -214,7 +207,7 @@ class View:
                 _check_kind("meta", when, kind)
 
         deadline = when if kind is None else getattr(when, "deadline", None)
-        await self._call(Request(call, ref, None, True, deadline), check, act)
+        await self._call(Call(call, ref, None, True, deadline), check, act)
 
     # the other interfaces
 
@@ -225,7 +218,7 @@ class View:
         to a limit.
         """
         return await self._call(
-            Request("compile_policy"),
+            Call("compile_policy"),
             lambda: _check_kind("policy", policy, Policy),
             lambda: self._scheduler.compile_policy(policy),
         )
@@ -237,20 +230,20 @@ class View:
         """
         self._cluster.check_thread()
         if self.closed:
-            raise ClosedError(f"{self._name} is closed, expected one that is open")
+            raise ClosedError(f"{self.name} is closed, expected one that is open")
         return MemoryWatch(self._cluster, self)
 
     async def cessation(self, what: Ref | ULID) -> Cessation:
         """Whether executions have ceased, see :meth:`~dispatch_memory_async.spi.CessationSignal.cessation`."""
-        request = Request("cessation", what, what)
+        call = Call("cessation", what, what)
         return await self._call(
-            request, lambda: _check_kind("what", what, Ref, ULID), lambda: self._scheduler.cessation(what)
+            call, lambda: _check_kind("what", what, Ref, ULID), lambda: self._scheduler.cessation(what)
         )
 
     async def weaken_identity(self, ref: Ref) -> Ref:
         """The ref without its submit time: it survives a Slurm requeue."""
         return await self._call(
-            Request("weaken_identity", ref),
+            Call("weaken_identity", ref),
             lambda: _check_kind("ref", ref, Ref),
             lambda: Ref(name=ref.name, id=ref.id, submitted_at=None),
         )
@@ -266,7 +259,7 @@ class View:
                 _check_kind("job_ids", job_id, ULID)
 
         return await self._call(
-            Request("find_many"),
+            Call("find_many"),
             check,
             lambda: FrozenDict({job_id: self._scheduler.find_all(job_id) for job_id in asked}),
         )
@@ -291,7 +284,7 @@ class Backend(View):
         self,
         config: Config | None = None,
         *,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], datetime] = partial(datetime.now, UTC),  # noqa: B008  # read anew at every call
         keep_history: int | None = None,
     ) -> None:
         config = Config() if config is None else config
@@ -345,7 +338,7 @@ class ReadOnlyBackend(Backend):
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
-        self._read_only = True
+        self.read_only = True
 
 
 def _check_kind(name: str, found: object, *kinds: type) -> None:

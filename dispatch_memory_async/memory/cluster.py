@@ -8,8 +8,9 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
+import msgspec
 from ulid import ULID
 
 from ..model import (
@@ -31,27 +32,18 @@ from .shapes import SHAPES
 from .store import Store
 from .truth import CallRecord
 
-__all__ = ("Client", "Cluster", "Request")
+__all__ = ("Call", "Client", "Cluster")
 
 T = TypeVar("T")
-
-
-Entry = tuple[str, str, datetime, Ref | None, ULID | None, DispatchError | None, datetime | None]
-"""A line of the call log: the fields of a :class:`CallRecord`, which is made only when somebody reads it."""
 
 
 class Client(Protocol):
     """One client, as the cluster sees it."""
 
-    @property
-    def name(self) -> str:
-        """What it is called in the log."""
-        ...
-
-    @property
-    def read_only(self) -> bool:
-        """Whether every change is to be refused."""
-        ...
+    name: str
+    """What it is called in the log."""
+    read_only: bool
+    """Whether every change is to be refused."""
 
     @property
     def closed(self) -> bool:
@@ -59,14 +51,33 @@ class Client(Protocol):
         ...
 
 
-class Request(NamedTuple):
-    """What a client asks."""
+class Call(msgspec.Struct):
+    """One call of the SPI: what is asked, and, once it has been made, what came of it: a line of the call log.
 
-    call: str
+    What a caller gave stands here as it was given, before it was checked.
+    """
+
+    name: str
     ref: Any = None
     job_id: Any = None
     writes: bool = False
     deadline: Any = None
+    view: str = ""
+    at: Any = None
+    outcome: DispatchError | None = None
+    landed_at: datetime | None = None
+
+    def record(self) -> CallRecord:
+        """The value that is handed out."""
+        return CallRecord(
+            call=self.name,
+            view=self.view,
+            at=self.at,
+            ref=self.ref if isinstance(self.ref, Ref) else None,
+            job_id=self.job_id if isinstance(self.job_id, ULID) else None,
+            outcome=self.outcome,
+            landed_at=self.landed_at,
+        )
 
 
 class Cluster:
@@ -87,7 +98,7 @@ class Cluster:
         self.lock = threading.RLock()
         self._clock = clock
         self._thread = threading.get_ident()
-        self._log: deque[Entry] = deque(maxlen=keep)
+        self._log: deque[Call] = deque(maxlen=keep)
 
     def check_thread(self) -> None:
         """Refuse another thread than the one that made the backend."""
@@ -99,102 +110,73 @@ class Cluster:
         now = self._clock()
         if now.__class__ is not datetime or now.tzinfo is not UTC:
             now = check_moment("clock", now)
-        self.store.now = max(self.store.now, now)
-        return self.store.now
+        if now < self.store.now:
+            return self.store.now
+        self.store.now = now
+        return now
 
-    def call(self, client: Client, request: Request, check: Callable[[], None] | None, act: Callable[[], T]) -> T:
-        """One call of the SPI: checked, done, told and put down. The caller holds the lock.
+    def call(self, client: Client, call: Call, check: Callable[[], None] | None, act: Callable[[], T]) -> T:
+        """Make one call of the SPI: checked, done, told and put down. The caller holds the lock.
 
         :param client: the client
-        :param request: what it asks
+        :param call: what it asks
         :param check: refuses bad arguments
         :param act: what is to be done, in the moment of the call
         """
         if client.closed:
             raise ClosedError(f"{client.name} is closed, expected one that is open")
-        now = self.tick()
-        outcome: DispatchError | None = None
-        landed_at: datetime | None = None
         store = self.store
+        call.view, call.at = client.name, self.tick()
         try:
             store.settle()
-            self._admit(client, request, check, now)
+            self._admit(client, call, check)
             before = len(store.told)
             try:
                 answer = act()
             finally:
                 if len(store.told) > before:
-                    landed_at = now
+                    call.landed_at = call.at
                     store.settle()
             if self.faults:
-                self._inject("kept", self._record(client, request, now, None, landed_at))
+                self._inject("kept", call)
         except DispatchError as error:
-            outcome = without_trace(error)
+            call.outcome = without_trace(error)
             raise
         else:
             return answer
         finally:
-            self._log.append(self._entry(client, request, now, outcome, landed_at))
+            self._log.append(call)
             if store.told:
                 self._tell()
 
-    def _admit(self, client: Client, request: Request, check: Callable[[], None] | None, now: datetime) -> None:
+    def _admit(self, client: Client, call: Call, check: Callable[[], None] | None) -> None:
         """Refuse what must not be done, in the order in which refusals come."""
-        if request.writes and client.read_only:
-            raise ReadOnlyError(f"{client.name} is read-only, {request.call} would change something")
-        if request.call in self.scheduler.unsupported:
-            raise UnsupportedError(f"{request.call}: the {self.config.shape} shape has no such call")
+        if call.writes and client.read_only:
+            raise ReadOnlyError(f"{client.name} is read-only, {call.name} would change something")
+        if call.name in self.scheduler.unsupported:
+            raise UnsupportedError(f"{call.name}: the {self.config.shape} shape has no such call")
         if check is not None:
             check()
         if self.faults:
-            self._inject("none", self._record(client, request, now, None, None))
-        if request.deadline is not None:
-            start = started_at() or now
-            if start > request.deadline:
+            self._inject("none", call)
+        if call.deadline is not None:
+            start = started_at() or call.at
+            if start > call.deadline:
                 raise ExpiredError(
-                    f"{request.call}: started at {short(start)}, expected no later than {short(request.deadline)}"
+                    f"{call.name}: started at {short(start)}, expected no later than {short(call.deadline)}"
                 )
 
-    def _inject(self, effect: str, record: CallRecord) -> None:
+    def _inject(self, effect: str, call: Call) -> None:
         for fault in self.faults:
-            if fault.effect == effect and fault.strikes(record):
+            if fault.effect == effect and fault.strikes(call.record()):
                 fault.times -= 1
                 if not fault.times:
                     self.faults.remove(fault)
                 raise fault.error.with_traceback(None)
 
-    def _entry(
-        self,
-        client: Client,
-        request: Request,
-        at: datetime,
-        outcome: DispatchError | None,
-        landed_at: datetime | None,
-    ) -> Entry:
-        ref, job_id = request.ref, request.job_id
-        return (
-            request.call,
-            client.name,
-            at,
-            ref if isinstance(ref, Ref) else None,
-            job_id if isinstance(job_id, ULID) else None,
-            outcome,
-            landed_at,
-        )
-
-    def _record(
-        self,
-        client: Client,
-        request: Request,
-        at: datetime,
-        outcome: DispatchError | None,
-        landed_at: datetime | None,
-    ) -> CallRecord:
-        return _as_record(self._entry(client, request, at, outcome, landed_at))
-
     def records(self) -> tuple[CallRecord, ...]:
         """The call log."""
-        return tuple(map(_as_record, self._log))
+        return tuple(call.record() for call in self._log)
 
     def act(self, act: Callable[[], T]) -> T:
         """One step of the environment: done and told. The caller holds the lock."""
@@ -221,8 +203,3 @@ class Cluster:
     def _tell(self) -> None:
         for change in self.store.take_told():
             self.hub.tell(change)
-
-
-def _as_record(entry: Entry) -> CallRecord:
-    call, view, at, ref, job_id, outcome, landed_at = entry
-    return CallRecord(call=call, view=view, at=at, ref=ref, job_id=job_id, outcome=outcome, landed_at=landed_at)

@@ -10,10 +10,10 @@ from datetime import UTC, datetime, timedelta
 from heapq import heappop, heappush
 from itertools import count
 
-import msgspec
 from ulid import ULID
 
 from ..model import Cause, HoldMeta, Job, Observation, Ref, State
+from ..model.base import altered
 from .truth import Node
 
 __all__ = ("Action", "Ending", "Store", "StoredExecution", "StoredObject")
@@ -160,7 +160,7 @@ class Store:
 
     def show(self, item: StoredObject, observation: Observation) -> None:
         """Tell what an object looks like now, if that differs from what was told of it last."""
-        if observation != msgspec.structs.replace(item.shown, observed_at=observation.observed_at):
+        if observation != altered(item.shown, observed_at=observation.observed_at):
             item.shown = observation
             self.told.append(observation)
 
@@ -177,9 +177,7 @@ class Store:
         item.gone_at = at
         self._gone_count += 1
         detail = item.shown.detail if cause is item.shown.cause else ""
-        self.told.append(
-            msgspec.structs.replace(item.shown, state=State.GONE, cause=cause, detail=detail, observed_at=self.now)
-        )
+        self.told.append(altered(item.shown, state=State.GONE, cause=cause, detail=detail, observed_at=self.now))
         self.retire(item)
 
     def retire(self, item: StoredObject) -> None:

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Any, NoReturn, Self, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Self, TypeVar, get_type_hints
 
 import msgspec
 from ulid import ULID
@@ -22,6 +22,7 @@ __all__ = (
     "Moment",
     "Submission",
     "Value",
+    "altered",
     "dec_hook",
     "enc_hook",
     "short",
@@ -29,6 +30,8 @@ __all__ = (
 
 EPOCH_BOUND = 1_000_000
 """No submission number, restart count or hold instance reaches it."""
+
+V = TypeVar("V", bound="Value")
 
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 """An aware time; kept in UTC."""
@@ -98,6 +101,10 @@ class Value(msgspec.Struct, frozen=True):
     def _refuse(self, field: str, expected: str) -> NoReturn:
         raise InvalidError(f"{type(self).__name__}.{field}: found {short(getattr(self, field))}, {expected}")
 
+    if TYPE_CHECKING:  # a struct has it, its stub does not
+
+        def __copy__(self) -> Self: ...
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(self._shown())})"
 
@@ -108,6 +115,14 @@ class Value(msgspec.Struct, frozen=True):
             for field in _fields(type(self))
             if field.required or getattr(self, field.name) != _default(field)
         ]
+
+
+def altered(value: V, **fields: object) -> V:
+    """A copy with some fields changed, unchecked: for what is made of values that were checked already."""
+    twin = value.__copy__()
+    for name, content in fields.items():
+        msgspec.structs.force_setattr(twin, name, content)
+    return twin
 
 
 _fields = functools.cache(msgspec.structs.fields)

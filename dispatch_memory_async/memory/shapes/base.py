@@ -11,7 +11,7 @@ from itertools import count
 from typing import ClassVar
 from uuid import UUID, uuid5
 
-import msgspec
+from msgspec.structs import force_setattr
 from ulid import ULID
 
 from ...model import (
@@ -39,6 +39,7 @@ from ...model import (
     WrongStateError,
     epoch,
 )
+from ...model.base import altered
 from ..config import Config
 from ..store import Store, StoredExecution, StoredObject
 from ..truth import Execution, Truth
@@ -116,7 +117,7 @@ class Scheduler(ABC):
     # looking
 
     def get(self, ref: Ref) -> Observation:
-        """The current observation of one object."""
+        """The current observation of one object; a shape that has a history looks there too."""
         return self.current(self.find(ref))
 
     def find_all(self, job_id: ULID) -> tuple[Observation, ...]:
@@ -125,7 +126,11 @@ class Scheduler(ABC):
 
     def current(self, item: StoredObject) -> Observation:
         """What was last told of an object, as seen now."""
-        return msgspec.structs.replace(item.shown, observed_at=self.store.now)
+        seen = item.shown.__copy__()  # measured: `altered` would make every look a fifth slower
+        force_setattr(seen, "observed_at", self.store.now)
+        if item.gone_at is not None:
+            force_setattr(seen, "from_history", True)
+        return seen
 
     def show(self, item: StoredObject) -> None:
         """Tell what an object looks like now, if anything changed."""
@@ -135,7 +140,7 @@ class Scheduler(ABC):
         """What the scheduler shows of an object."""
         cause = self.cause(item)
         latest = item.latest
-        return msgspec.structs.replace(
+        return altered(
             item.shown,
             ref=item.ref,
             state=item.state,

@@ -4,8 +4,6 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 
-import msgspec
-
 from ...model import (
     Action,
     AlreadyExistsError,
@@ -19,6 +17,7 @@ from ...model import (
     Rule,
     State,
 )
+from ...model.base import altered
 from ..config import Config
 from ..store import Store, StoredExecution, StoredObject, later
 from .base import Scheduler, refuse_ended, require, stale
@@ -178,7 +177,7 @@ class Kubeflow(Scheduler):
     def observe(self, item: StoredObject) -> Observation:
         seen = super().observe(item)
         if item.arose_at and self.store.now >= later(item.arose_at, self.config.evidence_window):
-            return msgspec.structs.replace(seen, cause=Cause.UNKNOWN, exit_code=None)
+            return altered(seen, cause=Cause.UNKNOWN, exit_code=None)
         return seen
 
     # KF-9, KF-11: executions are counted, and failed pods restarted under a native policy

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
 
-import msgspec
 from ulid import ULID
 
 from ...model import (
@@ -27,6 +26,7 @@ from ...model import (
     Tristate,
     UnavailableError,
 )
+from ...model.base import altered
 from ..config import Config
 from ..store import Ending, Store, StoredExecution, StoredObject, later
 from .base import Scheduler, refuse_ended, require, stale
@@ -97,7 +97,7 @@ class Slurm(Scheduler):
 
     def get(self, ref: Ref) -> Observation:
         if not self._accounting:
-            return super().get(ref)
+            return self.current(self.find(ref))
         if ref.submitted_at is None:
             candidates = [*self.store.gone.get(ref.id, {}).values(), self.store.remembered.get(ref.id)]
             matches = [item for item in candidates if item is not None and self.answers(item, ref)]
@@ -109,11 +109,6 @@ class Slurm(Scheduler):
         if not self._accounting:
             return super().find_all(job_id)
         return tuple(map(self.current, self.store.all_of(job_id)))
-
-    def current(self, item: StoredObject) -> Observation:
-        if item.gone_at is None:
-            return super().current(item)
-        return msgspec.structs.replace(item.shown, observed_at=self.store.now, from_history=True)
 
     # SL-3, SL-4: the gate
 
@@ -221,7 +216,7 @@ class Slurm(Scheduler):
             item.cause, item.waiting, item.gated = None, cause, False
             item.ended_at = item.exit_code = None
             item.restarts += 1
-            item.ref = msgspec.structs.replace(item.ref, submitted_at=whole_second(at))
+            item.ref = altered(item.ref, submitted_at=whole_second(at))
         else:
             item.cause, item.ended_at = cause, at
             if self.config.min_job_age:
