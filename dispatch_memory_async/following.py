@@ -7,11 +7,10 @@ from types import TracebackType
 from typing import Self
 
 import anyio
-import msgspec
 from anyio.lowlevel import checkpoint
 
 from .model import ClosedError, InvalidError, NotFoundError, Observation, Ref, State
-from .model.base import short
+from .model.base import altered, short
 from .spi import Adapter, IdentityWeakener, Watch, Watcher
 
 __all__ = ("Resubscribing", "resubscribing", "until")
@@ -179,4 +178,4 @@ def _key(seen: Observation) -> tuple[str, str, int]:
 
 def _gone(seen: Observation, snapshot: list[Observation]) -> Observation:
     moment = snapshot[0].observed_at if snapshot else seen.observed_at
-    return msgspec.structs.replace(seen, state=State.GONE, observed_at=moment)
+    return altered(seen, state=State.GONE, observed_at=moment)

@@ -4,8 +4,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from msgspec.structs import force_setattr
+
 from .model import AlreadyExistsError, InvalidError, NotFoundError, UnsupportedError, Value
-from .model.base import short
+from .model.base import FrozenDict, is_a, short
 from .spi import Adapter
 
 __all__ = ("ENTRY_POINTS", "AdapterConfig", "Factory", "open_adapter", "register", "registered")
@@ -28,8 +30,21 @@ class AdapterConfig(Value, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.settings, str | bytes | Mapping):
+        if not is_a(self.settings, str, bytes, Mapping):
             self._refuse("settings", "expected JSON text, bytes or a mapping")
+        try:
+            force_setattr(self, "settings", _copied(self.settings))
+        except Exception as error:
+            raise InvalidError(f"AdapterConfig.settings: cannot be read: {short(error)}") from error
+
+
+def _copied(settings: Any) -> Any:
+    """Settings that nobody can change any more."""
+    if is_a(settings, Mapping):
+        return FrozenDict({key: _copied(item) for key, item in settings.items()})
+    if is_a(settings, list, tuple):
+        return tuple(map(_copied, settings))
+    return settings
 
 
 Factory = Callable[[AdapterConfig], Awaitable[Adapter]]
@@ -44,7 +59,7 @@ def register(name: str, factory: Factory) -> None:
     :raises AlreadyExistsError: if the name is taken
     :raises InvalidError: if the name is no text or empty, or the factory cannot be called
     """
-    if not isinstance(name, str) or not name:  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not is_a(name, str) or not name:
         raise InvalidError(f"adapter name: found {short(name)}, expected a text that is not empty")
     if not callable(factory):
         raise InvalidError(f"factory of adapter {name!r}: found {short(factory)}, expected a callable")
@@ -65,7 +80,7 @@ async def open_adapter(config: AdapterConfig) -> Adapter:
     :raises UnsupportedError: if the distribution that offers it cannot be loaded
     :raises InvalidError: if the adapter refuses its settings
     """
-    if not isinstance(config, AdapterConfig):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not is_a(config, AdapterConfig):
         raise InvalidError(f"configuration: found {short(config)}, expected an AdapterConfig")
     return await _factory(config.adapter)(config)
 

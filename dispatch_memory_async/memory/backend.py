@@ -23,11 +23,11 @@ from ..model import (
     Ref,
     ReleaseMeta,
 )
-from ..model.base import EPOCH_BOUND, FrozenDict, short
+from ..model.base import EPOCH_BOUND, FrozenDict, as_moment, is_a, short
 from .cluster import Call, Cluster
 from .config import Config
 from .env import Env
-from .injection import check_moment, crashes
+from .injection import crashes
 from .watch import MemoryWatch
 
 __all__ = ("Backend", "ReadOnlyBackend", "View")
@@ -38,8 +38,8 @@ T = TypeVar("T")
 class View:
     """One client of a memory scheduler: the whole SPI but ``OutputReader``, with watches of its own.
 
-    Made by :meth:`view`; the backend itself is one too. Every call passes one checkpoint, where it can be cancelled
-    and others can come first; what follows is one step. A call that raised ``Cancelled`` did nothing.
+    Made by :meth:`Backend.view`; the backend itself is one too. Every call passes one checkpoint, where it can be
+    cancelled and others can come first; what follows is one step. A call that raised ``Cancelled`` did nothing.
     """
 
     def __init__(self, cluster: Cluster, env: Env, name: str, *, read_only: bool) -> None:
@@ -122,7 +122,7 @@ class View:
         def act() -> Ref:
             return self._scheduler.start(job, submission, native.settings if native else {}).ref
 
-        job_id = job.id if isinstance(job, Job) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+        job_id = job.id if is_a(job, Job) else None
         return await self._call(Call("start", None, job_id, True, deadline), check, act)
 
     async def open(self, ref: Ref, *, deadline: datetime | None = None) -> None:
@@ -342,11 +342,11 @@ class ReadOnlyBackend(Backend):
 
 
 def _check_kind(name: str, found: object, *kinds: type) -> None:
-    if not isinstance(found, kinds):
+    if not is_a(found, *kinds):
         expected = " or ".join(kind.__name__ for kind in kinds)
         raise InvalidError(f"{name}: found {short(found)}, expected a {expected}")
 
 
 def _check_deadline(deadline: object) -> None:
     if deadline is not None:
-        check_moment("deadline", deadline)
+        as_moment("deadline", deadline)

@@ -23,11 +23,11 @@ from ..model import (
     Ref,
     UnsupportedError,
 )
-from ..model.base import short
+from ..model.base import as_moment, is_a, short
 from .config import Config
 from .faults import Fault, without_trace
 from .hub import Hub, Subscription
-from .injection import check_moment, started_at
+from .injection import started_at
 from .shapes import SHAPES
 from .store import Store
 from .truth import CallRecord
@@ -73,8 +73,8 @@ class Call(msgspec.Struct):
             call=self.name,
             view=self.view,
             at=self.at,
-            ref=self.ref if isinstance(self.ref, Ref) else None,
-            job_id=self.job_id if isinstance(self.job_id, ULID) else None,
+            ref=self.ref if is_a(self.ref, Ref) else None,
+            job_id=self.job_id if is_a(self.job_id, ULID) else None,
             outcome=self.outcome,
             landed_at=self.landed_at,
         )
@@ -90,8 +90,9 @@ class Cluster:
 
     def __init__(self, config: Config, clock: Callable[[], datetime], keep: int | None) -> None:
         self.config = config
-        self.store = Store(keep)
-        self.scheduler = SHAPES[config.shape](config, self.store)
+        shape = SHAPES[config.shape]
+        self.store = Store(shape.keys, keep)
+        self.scheduler = shape(config, self.store)
         self.hub = Hub(config.watch_buffer)
         self.faults: list[Fault] = []
         self.closed = False
@@ -109,7 +110,7 @@ class Cluster:
         """Read the clock; the time never goes back."""
         now = self._clock()
         if now.__class__ is not datetime or now.tzinfo is not UTC:
-            now = check_moment("clock", now)
+            now = as_moment("clock", now)
         if now < self.store.now:
             return self.store.now
         self.store.now = now

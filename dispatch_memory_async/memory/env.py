@@ -6,7 +6,7 @@ from typing import TypeVar
 from anyio.lowlevel import checkpoint
 
 from ..model import Cause, DispatchError, InvalidError, Ref
-from ..model.base import short
+from ..model.base import as_text, is_a, short
 from .cluster import Cluster
 from .faults import Effect, Fault, check_fault
 from .store import StoredObject
@@ -51,10 +51,12 @@ class Env:
 
         :param exit_code: what it exits with, 0 to 255
         """
-        refusal = None
-        if type(exit_code) is not int or not 0 <= exit_code <= LARGEST_EXIT_CODE:
-            refusal = InvalidError(f"exit_code: found {short(exit_code)}, expected an integer from 0 to 255")
-        await self._to(ref, lambda item: self._scheduler.finish(item, exit_code), refusal)
+
+        def check() -> None:
+            if type(exit_code) is not int or not 0 <= exit_code <= LARGEST_EXIT_CODE:
+                raise InvalidError(f"exit_code: found {short(exit_code)}, expected an integer from 0 to 255")
+
+        await self._to(ref, lambda item: self._scheduler.finish(item, exit_code), check)
 
     async def out_of_memory(self, ref: Ref) -> None:
         """The execution fails with ``OutOfMemory``, at once."""
@@ -107,10 +109,11 @@ class Env:
 
         :param detail: what the scheduler says about it, shown until the object runs
         """
-        refusal = None
-        if not isinstance(detail, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            refusal = InvalidError(f"detail: found {short(detail)}, expected a text")
-        await self._to(ref, lambda item: self._scheduler.no_capacity(item, detail), refusal)
+        await self._to(
+            ref,
+            lambda item: self._scheduler.no_capacity(item, detail),
+            lambda: as_text("detail", detail),
+        )
 
     async def requeue_externally(self, ref: Ref) -> None:
         """Slurm: somebody else requeues it, and leaves the requeue bit set."""
@@ -167,13 +170,25 @@ class Env:
         """Every SPI call that got past its checkpoint, of all clients, as far as history is kept."""
         return await self._step(self._cluster.records)
 
-    async def _to(self, ref: Ref, act: Callable[[StoredObject], T], refusal: InvalidError | None = None) -> T:
+    async def _to(self, ref: Ref, act: Callable[[StoredObject], T], check: Callable[[], object] | None = None) -> T:
         """Do something to a remembered object."""
-        return await self._step(lambda: act(self._scheduler.find(_checked(ref, refusal))))
+
+        def step() -> T:
+            _check_ref(ref)
+            if check is not None:
+                check()
+            return act(self._scheduler.find(ref))
+
+        return await self._step(step)
 
     async def _to_any(self, ref: Ref, act: Callable[[StoredObject], T]) -> T:
         """Do something to a remembered or a gone object."""
-        return await self._step(lambda: act(self._scheduler.find_any(_checked(ref))))
+
+        def step() -> T:
+            _check_ref(ref)
+            return act(self._scheduler.find_any(ref))
+
+        return await self._step(step)
 
     async def _step(self, act: Callable[[], T]) -> T:
         self._cluster.check_thread()
@@ -182,9 +197,6 @@ class Env:
             return self._cluster.act(act)
 
 
-def _checked(ref: Ref, refusal: InvalidError | None = None) -> Ref:
-    if not isinstance(ref, Ref):  # pyright: ignore[reportUnnecessaryIsInstance]
+def _check_ref(ref: object) -> None:
+    if not is_a(ref, Ref):
         raise InvalidError(f"ref: found {short(ref)}, expected a Ref")
-    if refusal:
-        raise refusal
-    return ref

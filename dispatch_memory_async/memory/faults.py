@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from ..model import DispatchError, InvalidError
-from ..model.base import short
+from ..model.base import is_a, short
 from .truth import CallRecord
 
 __all__ = ("CALLS", "Effect", "Fault", "check_fault", "without_trace")
@@ -61,11 +61,11 @@ def check_fault(fault: Fault) -> None:
 
     :raises InvalidError: if a field is not what it should be
     """
-    if fault.call not in CALLS:
+    if not is_a(fault.call, str) or fault.call not in CALLS:
         raise InvalidError(f"call: found {short(fault.call)}, expected one of {', '.join(CALLS)}")
-    if not isinstance(fault.error, DispatchError):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not is_a(fault.error, DispatchError):
         raise InvalidError(f"error: found {short(fault.error)}, expected a DispatchError")
-    if fault.effect not in EFFECTS:
+    if not is_a(fault.effect, str) or fault.effect not in EFFECTS:
         raise InvalidError(f"effect: found {short(fault.effect)}, expected one of {', '.join(EFFECTS)}")
     if type(fault.times) is not int or fault.times < 1:
         raise InvalidError(f"times: found {short(fault.times)}, expected an integer of at least 1")

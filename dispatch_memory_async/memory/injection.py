@@ -6,11 +6,10 @@ Both ride in context variables: they reach the calls made inside the block, and 
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TypeVar
 
-from ..model import InvalidError
-from ..model.base import short
+from ..model.base import as_moment
 
 __all__ = ("call_start", "crash_between_steps", "crashes", "started_at")
 
@@ -30,7 +29,7 @@ def call_start(started_at: datetime) -> AbstractContextManager[None]:
 
     :raises InvalidError: if it is no aware datetime
     """
-    return _set(_call_start, check_moment("call_start", started_at))
+    return _set(_call_start, as_moment("call_start", started_at))
 
 
 def crash_between_steps() -> AbstractContextManager[None]:
@@ -40,19 +39,6 @@ def crash_between_steps() -> AbstractContextManager[None]:
     :class:`~dispatch_memory_async.model.CrashedError`.
     """
     return _set(_crash, True)
-
-
-def check_moment(name: str, found: object) -> datetime:
-    """The time in UTC, if it is an aware datetime.
-
-    :raises InvalidError: if it is not
-    """
-    if not isinstance(found, datetime) or found.utcoffset() is None:
-        raise InvalidError(f"{name}: found {short(found)}, expected an aware datetime")
-    try:
-        return found.astimezone(UTC)
-    except OverflowError:
-        raise InvalidError(f"{name}: found {short(found)}, which has no equal in UTC") from None
 
 
 @contextmanager

@@ -9,8 +9,8 @@ from typing import Any, NoReturn, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from ..model import InvalidError, format_duration, parse_duration
-from ..model.base import short
+from ..model import DispatchError, InvalidError, format_duration, parse_duration
+from ..model.base import is_a, short
 from .config import Config, check_length, unruled
 
 __all__ = ("decode_settings", "encode_settings")
@@ -24,8 +24,12 @@ def decode_settings(text: str | bytes | Mapping[str, Any]) -> Config:
     :raises InvalidError: for anything that is not exactly a configuration: an unknown or repeated key, a wrong
         type, a value out of range, trailing data. The message holds the JSON path and the value.
     """
-    settings = text if isinstance(text, Mapping) else _parse(text)
-    config = _read("$", settings, Config)
+    try:
+        config = _read("$", text if is_a(text, Mapping) else _parse(text), Config)
+    except DispatchError:
+        raise
+    except Exception as error:  # a mapping of somebody else's may raise whatever it likes when it is looked at
+        raise InvalidError(f"$: found {short(text)}, which cannot be read: {short(error)}") from error
     assert isinstance(config, Config)  # noqa: S101  # for the type checkers: _read makes what it is asked for
     return config
 
@@ -48,8 +52,8 @@ def _members(pairs: list[tuple[str, Any]]) -> _Members:
     return members
 
 
-def _parse(text: str | bytes) -> Any:
-    if not isinstance(text, str | bytes):  # pyright: ignore[reportUnnecessaryIsInstance]
+def _parse(text: Any) -> Any:
+    if not is_a(text, str, bytes):
         _refuse("$", text, "JSON text, bytes or a mapping")
     try:
         decoded = text.decode() if isinstance(text, bytes) else text

@@ -4,11 +4,12 @@ It is plain and synchronous; whoever holds it holds the lock.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from heapq import heappop, heappush
 from itertools import count
+from typing import TypeVar
 
 from ulid import ULID
 
@@ -93,16 +94,21 @@ class StoredObject:
 Action = Callable[[StoredObject, StoredExecution | None, datetime], None]
 """What is to be done to an object (and one execution of it) at its due moment. It looks whether it still holds."""
 
+Keys = Callable[[Ref], tuple[Hashable, Hashable]]
+"""Gives an exact and a weak key for a ref."""
+
 _END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 
 
 class Store:
     """Objects, indexes, a heap of what is due, and the observations to be told.
 
+    :param keys: the keys under which a ref's object is found once it is gone: an exact one and a weak one
     :param keep: how many gone objects are kept; ``None`` keeps all
     """
 
-    def __init__(self, keep: int | None) -> None:
+    def __init__(self, keys: Keys, keep: int | None) -> None:
+        self._keys = keys
         self._keep = keep
         self._orders = count()
         self._serials = count()
@@ -113,8 +119,7 @@ class Store:
         """Every object, by its place in the order of start."""
         self.remembered: dict[str, StoredObject] = {}
         """Those that the scheduler knows, by id."""
-        self.gone: dict[str, dict[int, StoredObject]] = {}
-        """Those that it has forgotten or deleted, by id; an id can come back."""
+        self._gone: dict[Hashable, dict[int, StoredObject]] = {}
         self._of_job: dict[ULID, StoredObject | dict[int, StoredObject]] = {}
         self._gone_of_job: dict[ULID, dict[int, StoredObject]] = {}
         self.told: list[Observation] = []
@@ -135,6 +140,11 @@ class Store:
         """The job's objects, forgotten and deleted ones too, in the order of start."""
         gone = self._gone_of_job.get(job_id, {})
         return sorted((*gone.values(), *self.remembered_of(job_id)), key=_order)
+
+    def gone_for(self, ref: Ref) -> list[StoredObject]:
+        """The forgotten and deleted objects that answer to a ref, the newest last."""
+        exact, weak = self._keys(ref)
+        return list(self._gone.get(weak if ref.weak else exact, {}).values())
 
     def remembered_in_order(self) -> Iterator[StoredObject]:
         """Every remembered object, in the order of start."""
@@ -172,7 +182,8 @@ class Store:
             del known[item.order]
         if not known or known is item:
             del self._of_job[item.job.id]
-        self.gone.setdefault(item.ref.id, {})[item.order] = item
+        for key in self._keys(item.ref):
+            self._gone.setdefault(key, {})[item.order] = item
         self._gone_of_job.setdefault(item.job.id, {})[item.order] = item
         item.gone_at = at
         self._gone_count += 1
@@ -193,11 +204,9 @@ class Store:
         if self.objects.pop(item.order, None) is None:
             return
         self._gone_count -= 1
-        for index, key in ((self.gone, item.ref.id), (self._gone_of_job, item.job.id)):
-            entries = index[key]  # type: ignore[index]  # pyright: ignore[reportArgumentType]  # each key is its index's own
-            del entries[item.order]
-            if not entries:
-                del index[key]  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        for key in self._keys(item.ref):
+            _take_out(self._gone, key, item)
+        _take_out(self._gone_of_job, item.job.id, item)
 
     # time
 
@@ -224,6 +233,15 @@ class Store:
         """What is to be told, once."""
         told, self.told = self.told, []
         return iter(told)
+
+
+K = TypeVar("K", bound=Hashable)
+
+
+def _take_out(index: dict[K, dict[int, StoredObject]], key: K, item: StoredObject) -> None:
+    del index[key][item.order]
+    if not index[key]:
+        del index[key]
 
 
 def later(moment: datetime, by: timedelta) -> datetime:

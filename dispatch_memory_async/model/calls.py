@@ -14,19 +14,21 @@ class CallMeta(Value, frozen=True):
 class HoldMeta(CallMeta, frozen=True, kw_only=True):
     """What a hold carries.
 
+    :ivar deadline: the last moment at which its command may start
     :ivar instance: the number of this hold, in ``[1, EPOCH_BOUND)``: a later hold has a higher one
     :ivar by: who placed it
     :ivar until: until when
     :ivar reason: why
     """
 
+    deadline: Moment
     instance: Instance
     by: str = ""
     until: Moment | None = None
     reason: str = ""
 
 
-class ReleaseMeta(CallMeta, frozen=True, kw_only=True):
+class ReleaseMeta(CallMeta, frozen=True):
     """What a release carries: the instance that it lifts."""
 
     instance: Instance

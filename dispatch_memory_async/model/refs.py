@@ -47,7 +47,7 @@ class Ref(Value, frozen=True, kw_only=True):
         return f"{self.name}/{self.id}@{(self.submitted_at - _ORIGIN) // timedelta(seconds=1)}"
 
     def __repr__(self) -> str:
-        return f"Ref({str(self)!r})"
+        return f"Ref({short(str(self))})"
 
     @classmethod
     def parse(cls, text: str) -> Self:

@@ -5,7 +5,7 @@ synchronous and works on the store; the moment of the call is the store's ``now`
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from datetime import datetime
 from itertools import count
 from typing import ClassVar
@@ -89,9 +89,21 @@ class Scheduler(ABC):
 
     # identity
 
+    @staticmethod
     @abstractmethod
+    def weak_key(ref: Ref) -> Hashable:
+        """What a weak ref names an object by."""
+
+    @classmethod
+    def keys(cls, ref: Ref) -> tuple[Hashable, Hashable]:
+        """What an exact ref names an object by, and what a weak one does."""
+        return (ref.id, ref.submitted_at), cls.weak_key(ref)
+
     def answers(self, item: StoredObject, ref: Ref) -> bool:
         """Whether an object with the ref's id answers to the rest of it."""
+        if ref.submitted_at is None:
+            return self.weak_key(item.ref) == self.weak_key(ref)
+        return item.ref.submitted_at == ref.submitted_at
 
     def find(self, ref: Ref) -> StoredObject:
         """The remembered object that answers to a ref."""
@@ -105,9 +117,9 @@ class Scheduler(ABC):
         item = self.store.remembered.get(ref.id)
         if item is not None and self.answers(item, ref):
             return item
-        for gone in sorted(self.store.gone.get(ref.id, {}).items(), reverse=True):
-            if self.answers(gone[1], ref):
-                return gone[1]
+        gone = self.store.gone_for(ref)
+        if gone:
+            return gone[-1]
         raise self._not_found(ref, item)
 
     def _not_found(self, ref: Ref, other: StoredObject | None) -> NotFoundError:

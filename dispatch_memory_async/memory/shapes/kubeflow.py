@@ -1,7 +1,7 @@
 """The Kubeflow shape: everything in which Trainer, JobSet and Kueue differ, rule by rule (KF-1 to KF-11, NP-3)."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from datetime import datetime
 
 from ...model import (
@@ -72,8 +72,9 @@ class Kubeflow(Scheduler):
         self.store.add(item, observation)
         return item
 
-    def answers(self, item: StoredObject, ref: Ref) -> bool:
-        return ref.submitted_at is None or item.ref.submitted_at == ref.submitted_at
+    @staticmethod
+    def weak_key(ref: Ref) -> Hashable:
+        return ref.id
 
     # KF-2, KF-3: no gate, and a stop deletes
 

@@ -1,6 +1,6 @@
 """The Slurm shape: everything in which a Slurm differs, rule by rule (SL-1 to SL-14, NP-2)."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
 
@@ -88,10 +88,9 @@ class Slurm(Scheduler):
         self.store.add(item, observation)
         return item
 
-    def answers(self, item: StoredObject, ref: Ref) -> bool:
-        if ref.submitted_at is None:
-            return item.ref.name == ref.name
-        return item.ref.submitted_at == ref.submitted_at
+    @staticmethod
+    def weak_key(ref: Ref) -> Hashable:
+        return ref.id, ref.name
 
     # SL-12: accounting history
 
@@ -99,8 +98,10 @@ class Slurm(Scheduler):
         if not self._accounting:
             return self.current(self.find(ref))
         if ref.submitted_at is None:
-            candidates = [*self.store.gone.get(ref.id, {}).values(), self.store.remembered.get(ref.id)]
-            matches = [item for item in candidates if item is not None and self.answers(item, ref)]
+            matches = self.store.gone_for(ref)
+            present = self.store.remembered.get(ref.id)
+            if present is not None and self.answers(present, ref):
+                matches.append(present)
             if len(matches) > 1:
                 raise AmbiguousError(f"{ref} matches {', '.join(str(item.ref) for item in matches)}")
         return self.current(self.find_any(ref))
