@@ -16,6 +16,9 @@ from .config import Config, check_length, unruled
 __all__ = ("decode_settings", "encode_settings")
 
 
+LONGEST_KEY = 60
+
+
 def decode_settings(text: str | bytes | Mapping[str, Any]) -> Config:
     """Read settings.
 
@@ -35,7 +38,12 @@ def decode_settings(text: str | bytes | Mapping[str, Any]) -> Config:
 
 
 def encode_settings(config: Config) -> str:
-    """Write a configuration as settings JSON, defaults included: the inverse of :func:`decode_settings`."""
+    """Write a configuration as settings JSON, defaults included: the inverse of :func:`decode_settings`.
+
+    :raises InvalidError: if it is no :class:`Config`
+    """
+    if not is_a(config, Config):
+        raise InvalidError(f"config: found {short(config)}, expected a Config")
     return json.dumps(_plain(config))
 
 
@@ -119,6 +127,8 @@ def _struct(path: str, found: Any, kind: type[msgspec.Struct]) -> msgspec.Struct
 
 
 def _length(path: str, found: Any) -> timedelta:
+    if not is_a(found, str):
+        _refuse(path, found, "a Go duration string such as '1h2m3.5s'")
     try:
         length = parse_duration(found)
         check_length(length)
@@ -151,7 +161,8 @@ def _refuse(path: str, found: object, expected: str) -> NoReturn:
 
 
 def _at(path: str, key: str) -> str:
-    return f"{path}.{key}" if key.isascii() and key.isidentifier() else f"{path}[{short(key)}]"
+    plain = len(key) <= LONGEST_KEY and key.isascii() and key.isidentifier()
+    return f"{path}.{key}" if plain else f"{path}[{short(key)}]"
 
 
 def _camel(name: str) -> str:

@@ -103,9 +103,9 @@ class Value(msgspec.Struct, frozen=True):
         except InvalidError:
             raise
         except msgspec.ValidationError as error:
-            expected, path = _PATH.fullmatch(str(error)).group("what", "path")  # type: ignore[union-attr]  # pyright: ignore[reportOptionalMemberAccess]
-            if expected.startswith("Invalid enum value"):
-                expected = f"expected one of {', '.join(_choices(hint))}"
+            expected, key, path = _PATH.fullmatch(str(error)).group("what", "key", "path")  # type: ignore[union-attr]  # pyright: ignore[reportOptionalMemberAccess]
+            if expected.startswith("Invalid enum value") and "." not in (path or ""):
+                expected = f"expected one of {', '.join(_choices(get_args(hint)[0] if key else hint))}"
             expected = expected.replace("Expected", "expected").replace("`", "")
             raise InvalidError(f"{where}{path or ''}: found {short(found)}, {expected}") from None
         except Exception as error:  # what was given may raise whatever it likes when it is looked at
@@ -122,11 +122,14 @@ class Value(msgspec.Struct, frozen=True):
         return f"{type(self).__name__}({', '.join(self._shown())})"
 
     def _shown(self) -> list[str]:
-        """The fields that are worth showing: those without a default, and those that differ from it."""
+        """The fields that are worth showing: not those that say nothing, nor those with their default."""
+        shown = {field.name: getattr(self, field.name) for field in _fields(type(self))}
+        defaults = {field.name: _default(field) for field in _fields(type(self))}
+        silent: tuple[object, ...] = (None, "", (), {})
         return [
-            f"{field.name}={short(getattr(self, field.name))}"
-            for field in _fields(type(self))
-            if field.required or getattr(self, field.name) != _default(field)
+            f"{name}={short(found)}"
+            for name, found in shown.items()
+            if found != defaults[name] and not any(found == nothing for nothing in silent)
         ]
 
 
@@ -139,7 +142,7 @@ def altered(value: V, **fields: object) -> V:
 
 
 _fields = functools.cache(msgspec.structs.fields)
-_PATH = re.compile(r"(?P<what>.*?)(?: - at (?:key in )?`\$(?P<path>.*)`)?", re.DOTALL)
+_PATH = re.compile(r"(?P<what>.*?)(?: - at (?P<key>key in )?`\$(?P<path>.*)`)?", re.DOTALL)
 _TIMES = (datetime, timedelta)
 
 
@@ -158,9 +161,11 @@ def _keep(_: type, found: object) -> object:
 
 
 def _choices(hint: Any) -> list[str]:
-    """The texts of the enums that an annotation names."""
+    """The texts that an annotation allows, of an enum or a literal."""
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         return [str(member) for member in hint]
+    if isinstance(hint, str):
+        return [hint]
     return [choice for inner in get_args(hint) for choice in _choices(inner)]
 
 
@@ -259,7 +264,7 @@ class _Short(reprlib.Repr):
         return repr(x)
 
 
-_LINE = 120
+_LINE = 80
 _BITS = 200
 _SHORT = _Short()
 

@@ -31,7 +31,9 @@ def parse_duration(text: str) -> timedelta:
     :raises InvalidError: if the text is none, or says more than a signed 64-bit count of nanoseconds can
     """
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidError(f"duration: found a {type(text).__name__}, expected a text such as '1h2m3.5s'")
+        raise InvalidError(
+            f"duration: found something of type {type(text).__name__}, expected a text such as '1h2m3.5s'"
+        )
     unsigned = text[1:] if text[:1] in ("+", "-") else text
     nanoseconds = _count(text, unsigned)
     negative = text.startswith("-")
@@ -69,7 +71,7 @@ def format_duration(length: timedelta) -> str:
     :raises InvalidError: if it is longer than a signed 64-bit count of nanoseconds can say
     """
     if not isinstance(length, timedelta):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidError(f"duration: found a {type(length).__name__}, expected a timedelta")
+        raise InvalidError(f"duration: found something of type {type(length).__name__}, expected a timedelta")
     microseconds = abs(length) // timedelta(microseconds=1)
     negative = length < timedelta(0)
     if microseconds * 1_000 > LONGEST + negative:
