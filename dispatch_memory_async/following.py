@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Self
 
@@ -10,7 +10,9 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from .model import ClosedError, InvalidError, NotFoundError, Observation, Ref, State
-from .model.base import altered, short
+from .model.base import altered
+from .model.checks import check_kind
+from .model.texts import short
 from .spi import Adapter, IdentityWeakener, Watch, Watcher
 
 __all__ = ("Resubscribing", "resubscribing", "until")
@@ -28,6 +30,7 @@ class Resubscribing:
         self._ready: deque[Observation] = deque()
         self._known: dict[tuple[str, str, int], Observation] = {}
         self._closed = False
+        self._latest = datetime.min.replace(tzinfo=UTC)
         self._turn = anyio.Lock()
 
     def __repr__(self) -> str:
@@ -73,11 +76,17 @@ class Resubscribing:
             self._watch = None
             raise
         present = {_key(seen): seen for seen in snapshot}
-        gone = [_gone(seen, snapshot) for key, seen in self._known.items() if key not in present]
+        self._latest = max((self._latest, *(seen.observed_at for seen in snapshot)))
+        gone = [
+            altered(seen, state=State.GONE, observed_at=self._latest)
+            for key, seen in self._known.items()
+            if key not in present
+        ]
         self._known = present
         self._ready.extend((*gone, *snapshot))
 
     def _note(self, change: Observation) -> None:
+        self._latest = max(self._latest, change.observed_at)
         if change.state is State.GONE:
             self._known.pop(_key(change), None)
         else:
@@ -141,10 +150,14 @@ async def until(
     :return: the first observation for which the predicate holds
     :raises TimeoutError: if time runs out
     :raises NotFoundError: if there is no such object, or it is gone while still awaited
+    :raises AmbiguousError: if the weak ref matches several objects, which accounting history makes possible
+    :raises InvalidError: if an argument is not what it should be
     :raises ClosedError: if the adapter is closed meanwhile
     """
-    if timeout is not None and not isinstance(timeout, timedelta):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidError(f"timeout: found {short(timeout)}, expected a timedelta or None")
+    check_kind("adapter", adapter, Adapter)
+    check_kind("ref", ref, Ref)
+    check_kind("predicate", predicate, Callable)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    check_kind("timeout", timeout, timedelta, type(None))
     with anyio.fail_after(None if timeout is None else timeout.total_seconds()):
         followed = await adapter.weaken_identity(ref) if isinstance(adapter, IdentityWeakener) else ref
         if isinstance(adapter, Watcher):
@@ -174,8 +187,3 @@ async def _until_told(adapter: Adapter, ref: Ref, predicate: Callable[[Observati
 
 def _key(seen: Observation) -> tuple[str, str, int]:
     return seen.ref.name, seen.ref.id, seen.submission
-
-
-def _gone(seen: Observation, snapshot: list[Observation]) -> Observation:
-    moment = snapshot[0].observed_at if snapshot else seen.observed_at
-    return altered(seen, state=State.GONE, observed_at=moment)

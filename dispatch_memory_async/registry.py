@@ -7,7 +7,8 @@ from typing import Any
 from msgspec.structs import force_setattr
 
 from .model import AlreadyExistsError, InvalidError, NotFoundError, UnsupportedError, Value
-from .model.base import FrozenDict, is_a, short
+from .model.frozen import FrozenDict
+from .model.texts import is_a, short
 from .spi import Adapter
 
 __all__ = ("ENTRY_POINTS", "AdapterConfig", "Factory", "open_adapter", "register", "registered")

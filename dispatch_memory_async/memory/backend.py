@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from anyio.lowlevel import checkpoint
 from ulid import ULID
@@ -13,17 +13,20 @@ from ..model import (
     CallMeta,
     Capabilities,
     Cessation,
-    ClosedError,
     HoldMeta,
     InvalidError,
     Job,
     NativePolicy,
     Observation,
     Policy,
+    ReadOnlyError,
     Ref,
     ReleaseMeta,
 )
-from ..model.base import EPOCH_BOUND, FrozenDict, as_moment, is_a, short
+from ..model.checks import as_moment, check_kind
+from ..model.frozen import FrozenDict
+from ..model.kinds import EPOCH_BOUND
+from ..model.texts import is_a, short
 from .cluster import Call, Cluster
 from .config import Config
 from .env import Env
@@ -47,10 +50,18 @@ class View:
         self._scheduler = cluster.scheduler
         self._env = env
         self._closed = False
-        self.name = name
+        self._name = name
+        self._read_only = read_only
+
+    @property
+    def name(self) -> str:
         """What this client is called in the call log."""
-        self.read_only = read_only
+        return self._name
+
+    @property
+    def read_only(self) -> bool:
         """Whether every change is refused."""
+        return self._read_only
 
     @property
     def closed(self) -> bool:
@@ -68,8 +79,7 @@ class View:
 
     async def __aenter__(self) -> Self:
         self._cluster.check_thread()
-        if self.closed:
-            raise ClosedError(f"{self.name} is closed, expected one that is open")
+        self._cluster.check_open(self)
         return self
 
     async def __aexit__(
@@ -95,7 +105,7 @@ class View:
 
     async def capabilities(self) -> Capabilities:
         """What this cluster can do: the shape's own capabilities, under what the configuration overrides."""
-        return await self._call(Call("capabilities"), None, self._scheduler.capabilities)
+        return await self._call(Call("capabilities"), None, lambda: self._scheduler.capabilities)
 
     async def start(
         self,
@@ -111,13 +121,13 @@ class View:
         """
 
         def check() -> None:
-            _check_kind("job", job, Job)
+            check_kind("job", job, Job)
             if type(submission) is not int or not 1 <= submission < EPOCH_BOUND:
                 raise InvalidError(f"submission: found {short(submission)}, expected one in [1, {EPOCH_BOUND})")
             if native is not None:
-                _check_kind("native", native, NativePolicy)
+                check_kind("native", native, NativePolicy)
                 self._scheduler.check_native(native.settings)
-            _check_deadline(deadline)
+            _deadline(deadline)()
 
         def act() -> Ref:
             return self._scheduler.start(job, submission, native.settings if native else {}).ref
@@ -128,19 +138,19 @@ class View:
     async def open(self, ref: Ref, *, deadline: datetime | None = None) -> None:
         """Lift the gate, see :meth:`~dispatch_memory_async.spi.Adapter.open`."""
         scheduler = self._scheduler
-        await self._write("open", ref, deadline, lambda: scheduler.open(scheduler.find(ref)))
+        await self._write("open", ref, deadline, _deadline(deadline), lambda: scheduler.open(scheduler.find(ref)))
 
     async def get(self, ref: Ref) -> Observation:
         """Look at one object, see :meth:`~dispatch_memory_async.spi.Adapter.get`."""
         scheduler = self._scheduler
-        return await self._call(Call("get", ref), lambda: _check_kind("ref", ref, Ref), lambda: scheduler.get(ref))
+        return await self._call(Call("get", ref), lambda: check_kind("ref", ref, Ref), lambda: scheduler.get(ref))
 
     async def find(self, job_id: ULID) -> tuple[Observation, ...]:
         """All objects of a job, see :meth:`~dispatch_memory_async.spi.Adapter.find`."""
         scheduler = self._scheduler
         return await self._call(
             Call("find", None, job_id),
-            lambda: _check_kind("job_id", job_id, ULID),
+            lambda: check_kind("job_id", job_id, ULID),
             lambda: scheduler.find_all(job_id),
         )
 
@@ -151,7 +161,7 @@ class View:
         hits the fresh run.
         """
         scheduler = self._scheduler
-        await self._write("stop", ref, deadline, lambda: scheduler.stop(scheduler.find(ref)))
+        await self._write("stop", ref, deadline, _deadline(deadline), lambda: scheduler.stop(scheduler.find(ref)))
 
     # Holder
 
@@ -162,12 +172,12 @@ class View:
         a running execution; who, until when and why are kept in the ground truth.
         """
         scheduler = self._scheduler
-        await self._write("hold", ref, meta, lambda: scheduler.hold(scheduler.find(ref), meta), HoldMeta)
+        await self._write_meta("hold", ref, meta, HoldMeta, lambda: scheduler.hold(scheduler.find(ref), meta))
 
     async def release(self, ref: Ref, meta: ReleaseMeta) -> None:
         """Lift a hold, see :meth:`~dispatch_memory_async.spi.Holder.release`."""
         scheduler = self._scheduler
-        await self._write("release", ref, meta, lambda: scheduler.release(scheduler.find(ref), meta), ReleaseMeta)
+        await self._write_meta("release", ref, meta, ReleaseMeta, lambda: scheduler.release(scheduler.find(ref), meta))
 
     # Requeuer
 
@@ -177,37 +187,35 @@ class View:
         Slurm: the requeue bit is set, the object requeued, the bit restored. Kubeflow: not supported.
         """
         scheduler = self._scheduler
-        await self._write(
-            "requeue", ref, meta, lambda: scheduler.requeue(scheduler.find(ref), crash=crashes()), CallMeta
+        await self._write_meta(
+            "requeue", ref, meta, CallMeta, lambda: scheduler.requeue(scheduler.find(ref), crash=crashes())
         )
 
     async def restore_requeue_bit(self, ref: Ref, meta: CallMeta) -> None:
         """Clear the requeue bit, see :meth:`~dispatch_memory_async.spi.Requeuer.restore_requeue_bit`."""
         scheduler = self._scheduler
-        await self._write(
-            "restore_requeue_bit",
-            ref,
-            meta,
-            lambda: scheduler.restore_requeue_bit(scheduler.find(ref)),
-            CallMeta,
+        await self._write_meta(
+            "restore_requeue_bit", ref, meta, CallMeta, lambda: scheduler.restore_requeue_bit(scheduler.find(ref))
         )
 
-    async def _write(
-        self, call: str, ref: Ref, when: Any, act: Callable[[], None], kind: type[CallMeta] | None = None
+    async def _write_meta(
+        self, call: str, ref: Ref, meta: CallMeta, kind: type[CallMeta], act: Callable[[], None]
     ) -> None:
-        """A write to one object; its deadline is given by itself, or (with a kind) stands in a meta."""
+        """A write whose deadline stands in a meta of that kind."""
+        await self._write(call, ref, getattr(meta, "deadline", None), partial(check_kind, "meta", meta, kind), act)
 
-        def check() -> None:
-            _check_kind("ref", ref, Ref)
+    async def _write(
+        self, call: str, ref: Ref, deadline: object, check: Callable[[], object], act: Callable[[], None]
+    ) -> None:
+        """A write to one object, which must be named by an exact ref."""
+
+        def checks() -> None:
+            check_kind("ref", ref, Ref)
             if ref.weak:
                 raise InvalidError(f"ref: found {ref}, which is weak, expected an exact one with a submit time")
-            if kind is None:
-                _check_deadline(when)
-            else:
-                _check_kind("meta", when, kind)
+            check()
 
-        deadline = when if kind is None else getattr(when, "deadline", None)
-        await self._call(Call(call, ref, None, True, deadline), check, act)
+        await self._call(Call(call, ref, None, True, deadline), checks, act)
 
     # the other interfaces
 
@@ -219,7 +227,7 @@ class View:
         """
         return await self._call(
             Call("compile_policy"),
-            lambda: _check_kind("policy", policy, Policy),
+            lambda: check_kind("policy", policy, Policy),
             lambda: self._scheduler.compile_policy(policy),
         )
 
@@ -229,22 +237,21 @@ class View:
         :raises ClosedError: if this client is closed
         """
         self._cluster.check_thread()
-        if self.closed:
-            raise ClosedError(f"{self.name} is closed, expected one that is open")
+        self._cluster.check_open(self)
         return MemoryWatch(self._cluster, self)
 
     async def cessation(self, what: Ref | ULID) -> Cessation:
         """Whether executions have ceased, see :meth:`~dispatch_memory_async.spi.CessationSignal.cessation`."""
         call = Call("cessation", what, what)
         return await self._call(
-            call, lambda: _check_kind("what", what, Ref, ULID), lambda: self._scheduler.cessation(what)
+            call, lambda: check_kind("what", what, Ref, ULID), lambda: self._scheduler.cessation(what)
         )
 
     async def weaken_identity(self, ref: Ref) -> Ref:
         """The ref without its submit time: it survives a Slurm requeue."""
         return await self._call(
             Call("weaken_identity", ref),
-            lambda: _check_kind("ref", ref, Ref),
+            lambda: check_kind("ref", ref, Ref),
             lambda: Ref(name=ref.name, id=ref.id, submitted_at=None),
         )
 
@@ -253,10 +260,13 @@ class View:
         asked: list[ULID] = []
 
         def check() -> None:
-            _check_kind("job_ids", job_ids, Collection)
-            asked.extend(job_ids)
+            check_kind("job_ids", job_ids, Collection)
+            try:
+                asked.extend(job_ids)
+            except Exception as error:
+                raise InvalidError(f"job_ids: cannot be read: {short(error)}") from error
             for job_id in asked:
-                _check_kind("job_ids", job_id, ULID)
+                check_kind("job_ids", job_id, ULID)
 
         return await self._call(
             Call("find_many"),
@@ -288,7 +298,7 @@ class Backend(View):
         keep_history: int | None = None,
     ) -> None:
         config = Config() if config is None else config
-        _check_kind("config", config, Config)
+        check_kind("config", config, Config)
         if not callable(clock):
             raise InvalidError(f"clock: found {short(clock)}, expected a callable that gives an aware datetime")
         if keep_history is not None and (type(keep_history) is not int or keep_history < 0):
@@ -318,9 +328,8 @@ class Backend(View):
         :raises ClosedError: if the backend is closed
         """
         self._cluster.check_thread()
-        if self.closed:
-            raise ClosedError("the backend is closed, expected one that is open")
-        _check_kind("read_only", read_only, bool)
+        self._cluster.check_open()
+        check_kind("read_only", read_only, bool)
         self._views += 1
         name = f"view {self._views}{' (read-only)' if read_only else ''}"
         return View(self._cluster, self._env, name, read_only=read_only)
@@ -334,19 +343,22 @@ class Backend(View):
 
 
 class ReadOnlyBackend(Backend):
-    """A backend that refuses every change asked of itself; its environment and its views do not."""
+    """A backend that refuses every change, as do its views; its environment does not."""
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
-        self.read_only = True
+        self._read_only = True
+
+    def view(self, read_only: bool = True) -> View:
+        """Another read-only client.
+
+        :raises ReadOnlyError: if one that can write is asked for
+        """
+        if read_only is not True:
+            raise ReadOnlyError("this backend was opened read-only, so are its views")
+        return super().view(read_only=True)
 
 
-def _check_kind(name: str, found: object, *kinds: type) -> None:
-    if not is_a(found, *kinds):
-        expected = " or ".join(kind.__name__ for kind in kinds)
-        raise InvalidError(f"{name}: found {short(found)}, expected a {expected}")
-
-
-def _check_deadline(deadline: object) -> None:
-    if deadline is not None:
-        as_moment("deadline", deadline)
+def _deadline(deadline: object) -> Callable[[], object]:
+    """The check of an optional deadline."""
+    return lambda: deadline is None or as_moment("deadline", deadline)

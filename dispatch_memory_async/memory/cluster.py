@@ -23,7 +23,9 @@ from ..model import (
     Ref,
     UnsupportedError,
 )
-from ..model.base import as_moment, is_a, short
+from ..model.base import altered
+from ..model.checks import as_moment
+from ..model.texts import is_a, short
 from .config import Config
 from .faults import Fault, without_trace
 from .hub import Hub, Subscription
@@ -40,10 +42,15 @@ T = TypeVar("T")
 class Client(Protocol):
     """One client, as the cluster sees it."""
 
-    name: str
-    """What it is called in the log."""
-    read_only: bool
-    """Whether every change is to be refused."""
+    @property
+    def name(self) -> str:
+        """What it is called in the log."""
+        ...
+
+    @property
+    def read_only(self) -> bool:
+        """Whether every change is to be refused."""
+        ...
 
     @property
     def closed(self) -> bool:
@@ -69,7 +76,8 @@ class Call(msgspec.Struct):
 
     def record(self) -> CallRecord:
         """The value that is handed out."""
-        return CallRecord(
+        return altered(
+            _BLANK,
             call=self.name,
             view=self.view,
             at=self.at,
@@ -78,6 +86,11 @@ class Call(msgspec.Struct):
             outcome=self.outcome,
             landed_at=self.landed_at,
         )
+
+
+_BLANK = CallRecord(
+    call="", view="", at=datetime.min.replace(tzinfo=UTC), ref=None, job_id=None, outcome=None, landed_at=None
+)
 
 
 class Cluster:
@@ -96,7 +109,7 @@ class Cluster:
         self.hub = Hub(config.watch_buffer)
         self.faults: list[Fault] = []
         self.closed = False
-        self.lock = threading.RLock()
+        self.lock = threading.RLock()  # a fault's `when` and the clock are a user's, and may ask for the time
         self._clock = clock
         self._thread = threading.get_ident()
         self._log: deque[Call] = deque(maxlen=keep)
@@ -105,6 +118,11 @@ class Cluster:
         """Refuse another thread than the one that made the backend."""
         if threading.get_ident() != self._thread:
             raise InvalidError("this backend belongs to the thread that made it, found a call from another thread")
+
+    def check_open(self, client: Client | None = None) -> None:
+        """Refuse a client that is closed, or any client of a closed backend."""
+        if self.closed or (client is not None and client.closed):
+            raise ClosedError(f"{client.name if client else 'the backend'} is closed, expected one that is open")
 
     def tick(self) -> datetime:
         """Read the clock; the time never goes back."""
@@ -124,8 +142,7 @@ class Cluster:
         :param check: refuses bad arguments
         :param act: what is to be done, in the moment of the call
         """
-        if client.closed:
-            raise ClosedError(f"{client.name} is closed, expected one that is open")
+        self.check_open(client)
         store = self.store
         call.view, call.at = client.name, self.tick()
         try:
@@ -169,7 +186,7 @@ class Cluster:
 
     def _inject(self, effect: str, call: Call) -> None:
         for fault in self.faults:
-            if fault.effect == effect and fault.strikes(call.record()):
+            if fault.call == call.name and fault.effect == effect and fault.strikes(call.record()):
                 fault.times -= 1
                 if not fault.times:
                     self.faults.remove(fault)
@@ -181,8 +198,7 @@ class Cluster:
 
     def act(self, act: Callable[[], T]) -> T:
         """One step of the environment: done and told. The caller holds the lock."""
-        if self.closed:
-            raise ClosedError("the backend is closed, expected one that is open")
+        self.check_open()
         self.tick()
         try:
             self.store.settle()

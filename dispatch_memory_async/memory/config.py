@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated, get_type_hints
+from typing import Annotated
 
 from msgspec import Meta
 
@@ -17,9 +17,10 @@ from ..model import (
     Value,
     format_duration,
 )
-from ..model.base import LARGEST
+from ..model.base import hints
+from ..model.kinds import LARGEST
 
-__all__ = ("Config", "Shape", "unruled")
+__all__ = ("Config", "Shape", "check_length", "unruled")
 
 
 class Shape(StrEnum):
@@ -63,7 +64,7 @@ class Config(Value, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, kind in get_type_hints(type(self)).items():
+        for name, kind in hints(type(self)).items():
             if kind is timedelta:
                 try:
                     check_length(getattr(self, name))

@@ -6,7 +6,8 @@ from typing import TypeVar
 from anyio.lowlevel import checkpoint
 
 from ..model import Cause, DispatchError, InvalidError, Ref
-from ..model.base import as_text, is_a, short
+from ..model.checks import as_text, check_kind
+from ..model.texts import short
 from .cluster import Cluster
 from .faults import Effect, Fault, check_fault
 from .store import StoredObject
@@ -174,7 +175,7 @@ class Env:
         """Do something to a remembered object."""
 
         def step() -> T:
-            _check_ref(ref)
+            check_kind("ref", ref, Ref)
             if check is not None:
                 check()
             return act(self._scheduler.find(ref))
@@ -185,7 +186,7 @@ class Env:
         """Do something to a remembered or a gone object."""
 
         def step() -> T:
-            _check_ref(ref)
+            check_kind("ref", ref, Ref)
             return act(self._scheduler.find_any(ref))
 
         return await self._step(step)
@@ -195,8 +196,3 @@ class Env:
         await checkpoint()
         with self._cluster.lock:
             return self._cluster.act(act)
-
-
-def _check_ref(ref: object) -> None:
-    if not is_a(ref, Ref):
-        raise InvalidError(f"ref: found {short(ref)}, expected a Ref")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from ..model import DispatchError, InvalidError
-from ..model.base import is_a, short
+from ..model.texts import is_a, short
 from .truth import CallRecord
 
 __all__ = ("CALLS", "Effect", "Fault", "check_fault", "without_trace")
@@ -52,8 +52,14 @@ class Fault:
     when: Callable[[CallRecord], bool] | None
 
     def strikes(self, record: CallRecord) -> bool:
-        """Whether this is a call that it was meant for."""
-        return self.call == record.call and (self.when is None or self.when(record))
+        """Whether this is a call that it was meant for.
+
+        :raises InvalidError: if ``when`` raises
+        """
+        try:
+            return self.when is None or bool(self.when(record))
+        except Exception as error:
+            raise InvalidError(f"when: raised {short(error)} for {record!r}") from error
 
 
 def check_fault(fault: Fault) -> None:

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from datetime import datetime
 from typing import TypeVar
 
-from ..model.base import as_moment
+from ..model.checks import as_moment
 
 __all__ = ("call_start", "crash_between_steps", "crashes", "started_at")
 

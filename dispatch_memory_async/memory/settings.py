@@ -10,7 +10,7 @@ from typing import Any, NoReturn, cast, get_args, get_origin, get_type_hints
 import msgspec
 
 from ..model import DispatchError, InvalidError, format_duration, parse_duration
-from ..model.base import is_a, short
+from ..model.texts import is_a, short
 from .config import Config, check_length, unruled
 
 __all__ = ("decode_settings", "encode_settings")
@@ -95,7 +95,7 @@ def _read(path: str, found: Any, kind: Any) -> Any:
 
 
 def _items(path: str, found: Any) -> Iterable[tuple[str, Any]]:
-    if not _is_object(found):
+    if not is_a(found, Mapping):
         _refuse(path, found, "an object")
     if isinstance(found, _Members) and found.repeated is not None:
         _refuse(_at(path, found.repeated), found[found.repeated], "every key once")
@@ -103,10 +103,6 @@ def _items(path: str, found: Any) -> Iterable[tuple[str, Any]]:
         if not isinstance(key, str):
             _refuse(path, key, "a text for a key")
     return cast("Iterable[tuple[str, Any]]", found.items())
-
-
-def _is_object(found: object) -> bool:
-    return isinstance(found, Mapping)
 
 
 def _struct(path: str, found: Any, kind: type[msgspec.Struct]) -> msgspec.Struct:
@@ -122,7 +118,7 @@ def _struct(path: str, found: Any, kind: type[msgspec.Struct]) -> msgspec.Struct
             _refuse(path, found, f"a key {_camel(field.name)!r}")
     if kind is Config:
         for action in unruled(values.get("rules", {}), values.get("native", {})):
-            _refuse(f"{path}.native.{action}", "yes", f"a yes in {path}.rules.{action} too")
+            _refuse(f"{path}.native.{action}.value", "yes", f"a yes in {path}.rules.{action}.value too")
     return kind(**values)
 
 
@@ -157,7 +153,8 @@ def _leaf(path: str, found: Any, kind: Any) -> Any:
 
 
 def _refuse(path: str, found: object, expected: str) -> NoReturn:
-    raise InvalidError(f"{path}: found {short(found)}, expected {expected}")
+    shown = json.dumps(found) if found is None or isinstance(found, bool) else short(found)
+    raise InvalidError(f"{path}: found {shown}, expected {expected}")
 
 
 def _at(path: str, key: str) -> str:

@@ -55,12 +55,18 @@ class Ending:
 
 @dataclass(slots=True, eq=False)
 class StoredObject:
-    """One object, in all that any scheduler knows of it."""
+    """One object, in all that any scheduler knows of it.
+
+    ``requeue_bit`` and ``ending`` are Slurm's alone; ``native_restarts``, ``annotations``, ``active`` and ``arose_at``
+    are Kubeflow's.
+    """
 
     order: int
     job: Job
     submission: int
     ref: Ref
+    shown: Observation
+    """What was last told of it."""
     gated: bool = False
     requeue_bit: bool | None = None
     native_restarts: int = 0
@@ -82,8 +88,6 @@ class StoredObject:
     ended_at: datetime | None = None
     exit_code: int | None = None
     gone_at: datetime | None = None
-    shown: Observation = None  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]  # set as it is added
-    """What was last told of it."""
 
     @property
     def latest(self) -> StoredExecution | None:
@@ -148,7 +152,7 @@ class Store:
 
     def remembered_in_order(self) -> Iterator[StoredObject]:
         """Every remembered object, in the order of start."""
-        return iter(self.remembered.values())
+        return iter(self.remembered.values())  # put in at its start, never again: an id that comes back is new
 
     # changing
 
@@ -156,17 +160,16 @@ class Store:
         """The place in the order of start for a new object."""
         return next(self._orders)
 
-    def add(self, item: StoredObject, observation: Observation) -> None:
+    def add(self, item: StoredObject) -> None:
         """Take in a new object and tell of it."""
         self.objects[item.order] = item
         self.remembered[item.ref.id] = item
-        known = self._of_job.setdefault(item.job.id, item)  # most jobs have one object: no dict for those
+        known = self._of_job.setdefault(item.job.id, item)  # a dict for each job would add 224 bytes to most objects
         if known is not item:
             if isinstance(known, StoredObject):
                 known = self._of_job[item.job.id] = {known.order: known}
             known[item.order] = item
-        item.shown = observation
-        self.told.append(observation)
+        self.told.append(item.shown)
 
     def show(self, item: StoredObject, observation: Observation) -> None:
         """Tell what an object looks like now, if that differs from what was told of it last."""

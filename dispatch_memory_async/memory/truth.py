@@ -6,7 +6,7 @@ from typing import Literal
 from ulid import ULID
 
 from ..model import Cause, DispatchError, Job, Ref, State, Value
-from ..model.base import Count, Instance, Integer, Moment, Submission
+from ..model.kinds import Count, Instance, Integer, Moment, Submission
 
 __all__ = ("CallRecord", "Execution", "Node", "Truth")
 

@@ -67,7 +67,7 @@ class MemoryWatch:
         except anyio.get_cancelled_exc_class():
             self._close("cancelled")
             raise
-        except (anyio.EndOfStream, anyio.ClosedResourceError):
+        except anyio.EndOfStream:
             raise StopAsyncIteration from None
 
     def _subscribed(self) -> Subscription | None:
@@ -83,7 +83,7 @@ class MemoryWatch:
         except anyio.get_cancelled_exc_class():
             self._close("cancelled")
             raise
-        if self.closed_by:
+        if self._subscription is None and self.closed_by:
             raise ClosedError(f"{self!r} is closed, expected one that is open")
         self._subscribed()
         return self

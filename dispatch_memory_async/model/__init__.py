@@ -3,10 +3,8 @@
 It imports nothing else of the project.
 """
 
-from datetime import timedelta
-
-from .base import EPOCH_BOUND, Value, dec_hook, enc_hook
-from .calls import CallMeta, Cessation, HoldMeta, ReleaseMeta
+from .base import Value
+from .calls import HOLD_BASE, CallMeta, Cessation, HoldMeta, ReleaseMeta
 from .capabilities import Action, Capabilities, Capability, Source, Support, Tristate
 from .durations import format_duration, parse_duration
 from .epochs import epoch, split_epoch
@@ -30,7 +28,9 @@ from .errors import (
     UnsupportedError,
     WrongStateError,
 )
+from .hooks import dec_hook, enc_hook
 from .jobs import NAMESPACE, RESERVED_ENV_PREFIX, Job, Resources
+from .kinds import EPOCH_BOUND
 from .observations import Observation
 from .policies import NativePolicy, Policy, Rule, UnmatchedPolicy
 from .refs import Ref
@@ -87,6 +87,3 @@ __all__ = (
     "parse_duration",
     "split_epoch",
 )
-
-HOLD_BASE = timedelta(seconds=315_576_000)
-"""Ten Julian years: a start-time hold lies this far beyond the submit time, plus its instance in seconds."""

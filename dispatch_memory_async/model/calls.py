@@ -1,8 +1,14 @@
 """What a call carries beside its ref, and what cessation answers."""
 
-from .base import Instance, Moment, Value
+from datetime import timedelta
 
-__all__ = ("CallMeta", "Cessation", "HoldMeta", "ReleaseMeta")
+from .base import Value
+from .kinds import Instance, Moment
+
+__all__ = ("HOLD_BASE", "CallMeta", "Cessation", "HoldMeta", "ReleaseMeta")
+
+HOLD_BASE = timedelta(seconds=315_576_000)
+"""Ten Julian years: a start-time hold lies this far beyond the submit time, plus its instance in seconds."""
 
 
 class CallMeta(Value, frozen=True):

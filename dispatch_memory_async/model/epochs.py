@@ -1,7 +1,8 @@
 """Epochs: one rising number over all executions of a job, with which writers can be fenced."""
 
-from .base import EPOCH_BOUND, short
 from .errors import InvalidError
+from .kinds import EPOCH_BOUND
+from .texts import short
 
 __all__ = ("epoch", "split_epoch")
 

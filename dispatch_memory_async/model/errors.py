@@ -25,8 +25,15 @@ __all__ = (
 class DispatchError(Exception):
     """The root of all errors of this library.
 
-    The message says which object or field it is about, what was found and what was expected.
+    The message says which object or field it is about, what was found and what was expected. Two errors of one class
+    with the same contents are equal, so that call records can be compared.
     """
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DispatchError) and (type(self), self.args) == (type(other), other.args)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.args))
 
 
 class InvalidError(DispatchError, ValueError):
@@ -68,10 +75,10 @@ class HeldError(WrongStateError):
 class StaleError(DispatchError):
     """The hold instance that was named is not the one in force.
 
-    :ivar current: the instance in force
+    :ivar current: the instance in force, where it is known
     """
 
-    def __init__(self, message: str, current: int) -> None:
+    def __init__(self, message: str, current: int | None = None) -> None:
         super().__init__(message, current)
         self.current = current
 

@@ -7,7 +7,8 @@ from typing import Annotated
 from msgspec import Meta
 from ulid import ULID
 
-from .base import LARGEST, Count, Integer, Value
+from .base import Value
+from .kinds import LARGEST, Count, Integer
 
 __all__ = ("NAMESPACE", "RESERVED_ENV_PREFIX", "Job", "Resources")
 

@@ -2,7 +2,8 @@
 
 from ulid import ULID
 
-from .base import Count, Instance, Integer, Moment, Submission, Value
+from .base import Value
+from .kinds import Count, Instance, Integer, Moment, Submission
 from .refs import Ref
 from .states import Cause, State
 

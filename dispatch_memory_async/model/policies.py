@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum
 
-from .base import Count, Value
+from .base import Value
 from .capabilities import Action
+from .kinds import Count
 from .states import Cause
 
 __all__ = ("NativePolicy", "Policy", "Rule", "UnmatchedPolicy")

@@ -4,8 +4,10 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
-from .base import Moment, Value, short
+from .base import Value
 from .errors import InvalidError
+from .kinds import Moment
+from .texts import short
 
 __all__ = ("Ref",)
 

@@ -234,7 +234,7 @@ MUTANTS = (
         "        if True:\n            item.annotations",
     ),
     Mutant("KF-7", BASE, "        item.hold = item.annotations = None", "        item.hold = None"),
-    Mutant("KF-8", KUBEFLOW, 'frozenset({"requeue", "restore_requeue_bit"})', "frozenset()"),
+    Mutant("KF-8", BASE, '_OPTIONAL = ("requeue", "restore_requeue_bit")', "_OPTIONAL = ()"),
     Mutant("KF-9", KUBEFLOW, "        return len(item.executions)\n", "        return item.restarts\n"),
     Mutant("KF-10", KUBEFLOW, "        if self.config.kill_wait:\n", "        if False:\n"),
     Mutant("KF-10", KUBEFLOW, '        if run.node != "up":\n            return\n', ""),

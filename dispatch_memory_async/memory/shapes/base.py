@@ -6,9 +6,9 @@ synchronous and works on the store; the moment of the call is the store's ``now`
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import count
-from typing import ClassVar
+from typing import Any, ClassVar
 from uuid import UUID, uuid5
 
 from msgspec.structs import force_setattr
@@ -50,6 +50,20 @@ _NAMES = UUID("0d1f2a5e-6b0c-5c58-9c54-6f7d9a3b8e21")
 """The namespace of the identifiers that a backend makes up: made from a counter, so that they repeat run by run."""
 
 
+_OPTIONAL = ("requeue", "restore_requeue_bit")
+"""The calls of the SPI that a shape may lack; it lacks those that it does not define."""
+
+
+_NOTHING = Observation(
+    ref=Ref(name="nothing", id="0", submitted_at=None),
+    job_id=ULID.from_int(0),
+    submission=1,
+    state=State.PENDING,
+    observed_at=datetime.min.replace(tzinfo=UTC),
+)
+"""What an object's first observation is made from, without checking its checked parts again."""
+
+
 class Scheduler(ABC):
     """One shape, working on one store.
 
@@ -59,33 +73,28 @@ class Scheduler(ABC):
 
     supported: ClassVar[frozenset[Capability]]
     """The capabilities that this shape has by itself."""
-    unsupported: ClassVar[frozenset[str]] = frozenset()
-    """The calls of the SPI that it does not have."""
 
     def __init__(self, config: Config, store: Store) -> None:
         self.config = config
         self.store = store
         self._serials = count(1)
+        yes, no = (Support(value=value, source=Source.DECLARED) for value in (Tristate.YES, Tristate.NO))
+        own = {capability: yes if capability in self.supported else no for capability in Capability}
+        self.capabilities = Capabilities(
+            support={**own, **config.capabilities},
+            rules={**dict.fromkeys(Action, yes), **config.rules},
+            native={**dict.fromkeys(Action, no), **config.native},
+            call_bound=config.call_bound,
+        )
+        """What this cluster can do: the shape's own, under what the configuration says."""
+        self.unsupported = frozenset(
+            call for call in _OPTIONAL if getattr(type(self), call) is getattr(Scheduler, call)
+        )
+        """The calls of the SPI that this shape does not have."""
 
     def opaque(self, kind: str) -> str:
         """An identifier that never repeats within this backend."""
         return str(uuid5(_NAMES, f"{kind} {next(self._serials)}"))
-
-    def capabilities(self) -> Capabilities:
-        """What this cluster can do: the shape's own, under what the configuration says."""
-        own = {
-            capability: Support(
-                value=Tristate.YES if capability in self.supported else Tristate.NO, source=Source.DECLARED
-            )
-            for capability in Capability
-        }
-        yes, no = (Support(value=value, source=Source.DECLARED) for value in (Tristate.YES, Tristate.NO))
-        return Capabilities(
-            support={**own, **self.config.capabilities},
-            rules={**dict.fromkeys(Action, yes), **self.config.rules},
-            native={**dict.fromkeys(Action, no), **self.config.native},
-            call_bound=self.config.call_bound,
-        )
 
     # identity
 
@@ -236,6 +245,14 @@ class Scheduler(ABC):
     def check_native(self, settings: Mapping[str, str]) -> None:
         """Refuse native settings that are not this shape's."""
 
+    def make(self, job: Job, submission: int, ref: Ref, **fields: Any) -> StoredObject:
+        """A new pending object, remembered and told."""
+        observation = altered(_NOTHING, ref=ref, job_id=job.id, submission=submission)
+        item = StoredObject(self.store.next_order(), job, submission, ref, observation, **fields)
+        item.shown = self.observe(item)
+        self.store.add(item)
+        return item
+
     @abstractmethod
     def start(self, job: Job, submission: int, settings: Mapping[str, str]) -> StoredObject:
         """Make the object of a submission."""
@@ -276,7 +293,7 @@ class Scheduler(ABC):
 
     def compile_policy(self, policy: Policy) -> NativePolicy:
         """Divide a policy between the scheduler and its supervisor."""
-        native = self.capabilities().native
+        native = self.capabilities.native
         named: set[Cause] = set()
         candidates: dict[int, Rule] = {}
         for index, rule in enumerate(policy.rules):
@@ -408,6 +425,11 @@ class Scheduler(ABC):
         raise impossible(item, "activated")
 
 
+def whole_second(moment: datetime) -> datetime:
+    """A time as schedulers keep it."""
+    return moment.replace(microsecond=0)
+
+
 def require(item: StoredObject, holds: bool, what: str) -> None:
     """Refuse what the object's state does not allow."""
     if not holds:
@@ -417,7 +439,7 @@ def require(item: StoredObject, holds: bool, what: str) -> None:
 
 def impossible(item: StoredObject, what: str) -> WrongStateError:
     """The refusal of what this scheduler has no notion of."""
-    return WrongStateError(f"{item.ref} cannot be {what}: this scheduler knows no such thing")
+    return WrongStateError(f"{item.ref} cannot be {what}: nothing of this shape can, expected one of the other")
 
 
 def refuse_ended(item: StoredObject) -> None:

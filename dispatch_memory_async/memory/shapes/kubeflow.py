@@ -20,7 +20,7 @@ from ...model import (
 from ...model.base import altered
 from ..config import Config
 from ..store import Store, StoredExecution, StoredObject, later
-from .base import Scheduler, refuse_ended, require, stale
+from .base import Scheduler, refuse_ended, require, stale, whole_second
 
 __all__ = ("Kubeflow",)
 
@@ -35,10 +35,9 @@ _COUNT = re.compile("[0-9]{1,19}")
 
 
 class Kubeflow(Scheduler):
-    """A Kubernetes with Kubeflow Trainer, JobSet and Kueue."""
+    """A Kubernetes with Kubeflow Trainer, JobSet and Kueue. It has no requeue, and no bit to restore (KF-8)."""
 
     supported = frozenset({Capability.HOLD, Capability.HOLD_RUNNING, Capability.WATCH, Capability.CESSATION})
-    unsupported = frozenset({"requeue", "restore_requeue_bit"})  # KF-8
 
     def __init__(self, config: Config, store: Store) -> None:
         super().__init__(config, store)
@@ -58,19 +57,8 @@ class Kubeflow(Scheduler):
         if name in self._names:
             raise AlreadyExistsError(f"the name {name} is in use, by an object that was not stopped")
         self._names.add(name)
-        ref = Ref(name=name, id=self.opaque("object"), submitted_at=self.store.now.replace(microsecond=0))
-        item = StoredObject(
-            order=self.store.next_order(),
-            job=job,
-            submission=submission,
-            ref=ref,
-            native_restarts=int(settings.get(MAX_RESTARTS, "0")),
-        )
-        observation = Observation(
-            ref=ref, job_id=job.id, submission=submission, state=State.PENDING, observed_at=self.store.now
-        )
-        self.store.add(item, observation)
-        return item
+        ref = Ref(name=name, id=self.opaque("object"), submitted_at=whole_second(self.store.now))
+        return self.make(job, submission, ref, native_restarts=int(settings.get(MAX_RESTARTS, "0")))
 
     @staticmethod
     def weak_key(ref: Ref) -> Hashable:

@@ -29,7 +29,7 @@ from ...model import (
 from ...model.base import altered
 from ..config import Config
 from ..store import Ending, Store, StoredExecution, StoredObject, later
-from .base import Scheduler, refuse_ended, require, stale
+from .base import Scheduler, refuse_ended, require, stale, whole_second
 
 __all__ = ("Slurm",)
 
@@ -67,26 +67,7 @@ class Slurm(Scheduler):
     def start(self, job: Job, submission: int, settings: Mapping[str, str]) -> StoredObject:
         number = self._ids.take()
         ref = Ref(name=f"dj-{job.id}", id=str(number), submitted_at=whole_second(self.store.now))
-        item = StoredObject(
-            order=self.store.next_order(),
-            job=job,
-            submission=submission,
-            ref=ref,
-            gated=True,
-            requeue_bit=REQUEUE in settings,
-        )
-        observation = Observation(
-            ref=ref,
-            job_id=job.id,
-            submission=submission,
-            state=State.PENDING,
-            cause=Cause.GATED,
-            gated=True,
-            requeue_bit=item.requeue_bit,
-            observed_at=self.store.now,
-        )
-        self.store.add(item, observation)
-        return item
+        return self.make(job, submission, ref, gated=True, requeue_bit=REQUEUE in settings)
 
     @staticmethod
     def weak_key(ref: Ref) -> Hashable:
@@ -296,11 +277,6 @@ class Slurm(Scheduler):
         if set().union(*fitting.values()) != both:
             return {}, ()
         return {REQUEUE: "1"}, tuple(fitting)
-
-
-def whole_second(moment: datetime) -> datetime:
-    """A time as Slurm keeps it."""
-    return moment.replace(microsecond=0)
 
 
 class _Ids:
