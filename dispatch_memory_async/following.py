@@ -80,7 +80,7 @@ class Resubscribing:
         gone = [
             altered(seen, state=State.GONE, observed_at=self._latest)
             for key, seen in self._known.items()
-            if key not in present
+            if key not in present or _another(seen, present[key])
         ]
         self._known = present
         self._ready.extend((*gone, *snapshot))
@@ -187,3 +187,8 @@ async def _until_told(adapter: Adapter, ref: Ref, predicate: Callable[[Observati
 
 def _key(seen: Observation) -> tuple[str, str, int]:
     return seen.ref.name, seen.ref.id, seen.submission
+
+
+def _another(before: Observation, now: Observation) -> bool:
+    """Whether an id came back: a requeue moves the submit time too, but raises the restart count."""
+    return now.ref.submitted_at != before.ref.submitted_at and now.restarts <= before.restarts

@@ -202,7 +202,9 @@ class View:
         self, call: str, ref: Ref, meta: CallMeta, kind: type[CallMeta], act: Callable[[], None]
     ) -> None:
         """A write whose deadline stands in a meta of that kind."""
-        await self._write(call, ref, getattr(meta, "deadline", None), partial(check_kind, "meta", meta, kind), act)
+        await self._write(
+            call, ref, meta.deadline if is_a(meta, CallMeta) else None, partial(check_kind, "meta", meta, kind), act
+        )
 
     async def _write(
         self, call: str, ref: Ref, deadline: object, check: Callable[[], object], act: Callable[[], None]

@@ -1,6 +1,8 @@
 """The hub: a bounded memory object stream for each subscriber, fed from inside the calls that change an object."""
 
 import logging
+from collections import deque
+from contextlib import suppress
 from typing import Literal
 
 import anyio
@@ -17,11 +19,12 @@ Reason = Literal["overflow", "cancelled", "closed"]
 class Subscription:
     """One subscriber's end of the hub. It does not know its watch, so that a forgotten watch can be collected."""
 
-    __slots__ = ("client", "closed_by", "receive", "send")
+    __slots__ = ("client", "closed_by", "left", "receive", "send")
 
     def __init__(self, client: object, buffer: int) -> None:
         self.client = client
         self.closed_by: Reason | None = None
+        self.left: deque[Observation] = deque()
         self.send, self.receive = anyio.create_memory_object_stream[Observation](buffer)
 
 
@@ -53,10 +56,18 @@ class Hub:
                 pass  # a watch was collected while this loop ran
 
     def close(self, subscription: Subscription, reason: Reason) -> None:
-        """End a subscription; the first reason stays. What is buffered can still be received."""
-        if self._open.pop(subscription, subscription) is None:
-            subscription.closed_by = reason
-            subscription.send.close()
+        """End a subscription; the first reason stays. What was buffered is left for its watch.
+
+        The stream is closed at both ends here: an open one left to the garbage collector would warn.
+        """
+        if self._open.pop(subscription, subscription) is not None:
+            return
+        subscription.closed_by = reason
+        subscription.send.close()
+        with suppress(anyio.EndOfStream):
+            while True:
+                subscription.left.append(subscription.receive.receive_nowait())
+        subscription.receive.close()
 
     def close_all(self, client: object = None) -> None:
         """End every subscription, or those of one client."""

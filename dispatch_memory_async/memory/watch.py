@@ -53,22 +53,23 @@ class MemoryWatch:
 
     async def __anext__(self) -> Observation:
         self._cluster.check_thread()
+        subscription = self._subscription
         try:
-            if self._subscription is None or self._snapshot:
+            if subscription is None or self._snapshot or subscription.closed_by:
                 await checkpoint()
                 subscription = self._subscribed()
                 if self._snapshot:
                     return self._snapshot.popleft()
-            else:
-                subscription = self._subscription
-            if subscription is None:
-                raise StopAsyncIteration
-            return await subscription.receive.receive()
+            if subscription and not subscription.closed_by:
+                return await subscription.receive.receive()
+        except anyio.ClosedResourceError:
+            pass  # it ended while this waited
         except anyio.get_cancelled_exc_class():
             self._close("cancelled")
             raise
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
+        if subscription and subscription.left:
+            return subscription.left.popleft()
+        raise StopAsyncIteration
 
     def _subscribed(self) -> Subscription | None:
         """The subscription, made now if there is none; ``None`` if the watch was closed before it began."""
@@ -83,7 +84,8 @@ class MemoryWatch:
         except anyio.get_cancelled_exc_class():
             self._close("cancelled")
             raise
-        if self._subscription is None and self.closed_by:
+        left = self._snapshot or (self._subscription and self._subscription.left)
+        if self.closed_by and not left:
             raise ClosedError(f"{self!r} is closed, expected one that is open")
         self._subscribed()
         return self
@@ -108,4 +110,3 @@ class MemoryWatch:
     def __del__(self) -> None:
         if self._subscription:
             self._cluster.hub.close(self._subscription, "closed")
-            self._subscription.receive.close()
