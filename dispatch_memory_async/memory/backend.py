@@ -23,7 +23,7 @@ from ..model import (
     Ref,
     ReleaseMeta,
 )
-from ..model.checks import as_moment, check_kind
+from ..model.checks import as_moment, check_kind, check_ulid
 from ..model.frozen import FrozenDict
 from ..model.kinds import EPOCH_BOUND
 from ..model.texts import is_a, short
@@ -150,7 +150,7 @@ class View:
         scheduler = self._scheduler
         return await self._call(
             Call("find", None, job_id),
-            lambda: check_kind("job_id", job_id, ULID),
+            lambda: check_ulid("job_id", job_id),
             lambda: scheduler.find_all(job_id),
         )
 
@@ -245,9 +245,13 @@ class View:
     async def cessation(self, what: Ref | ULID) -> Cessation:
         """Whether executions have ceased, see :meth:`~dispatch_memory_async.spi.CessationSignal.cessation`."""
         call = Call("cessation", what, what)
-        return await self._call(
-            call, lambda: check_kind("what", what, Ref, ULID), lambda: self._scheduler.cessation(what)
-        )
+
+        def check() -> None:
+            check_kind("what", what, Ref, ULID)
+            if is_a(what, ULID):
+                check_ulid("what", what)
+
+        return await self._call(call, check, lambda: self._scheduler.cessation(what))
 
     async def weaken_identity(self, ref: Ref) -> Ref:
         """The ref without its submit time: it survives a Slurm requeue."""
@@ -268,7 +272,7 @@ class View:
             except Exception as error:
                 raise InvalidError(f"job_ids: cannot be read: {short(error)}") from error
             for job_id in asked:
-                check_kind("job_ids", job_id, ULID)
+                check_ulid("job_ids", job_id)
 
         return await self._call(
             Call("find_many"),

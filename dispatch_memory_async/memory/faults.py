@@ -67,11 +67,11 @@ def check_fault(fault: Fault) -> None:
 
     :raises InvalidError: if a field is not what it should be
     """
-    if not is_a(fault.call, str) or fault.call not in CALLS:
+    if type(fault.call) is not str or fault.call not in CALLS:
         raise InvalidError(f"call: found {short(fault.call)}, expected one of {', '.join(CALLS)}")
     if not is_a(fault.error, DispatchError):
         raise InvalidError(f"error: found {short(fault.error)}, expected a DispatchError")
-    if not is_a(fault.effect, str) or fault.effect not in EFFECTS:
+    if type(fault.effect) is not str or fault.effect not in EFFECTS:
         raise InvalidError(f"effect: found {short(fault.effect)}, expected one of {', '.join(EFFECTS)}")
     if type(fault.times) is not int or fault.times < 1:
         raise InvalidError(f"times: found {short(fault.times)}, expected an integer of at least 1")

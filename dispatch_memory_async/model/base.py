@@ -54,7 +54,7 @@ class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         defaults = {field.name: _default(field) for field in _fields(type(self))}
         silent: tuple[object, ...] = (None, "", (), {})
         return [
-            f"{name}={short(found)}"
+            f"{name}={_within(found)}"
             for name, found in shown.items()
             if found != defaults[name] and not any(found == nothing for nothing in silent)
         ]
@@ -74,10 +74,22 @@ _WORDS = {
     "Object contains unknown field": "which has an unknown field",
     "Expected `array`": "expected a tuple or a list",
     "Expected `object`": "expected a mapping or a value",
-    "Invalid enum value": "expected another text than",
     "Expected": "expected",
     "`": "",
 }
+
+
+def _within(found: object) -> str:
+    """A field's text; a value in it is cut, but for a ref, by which one knows the rest."""
+    text = short(found)
+    return (
+        f"{text[:_INNER]}..."
+        if len(text) > _INNER and isinstance(found, Value) and not text.startswith("Ref")
+        else text
+    )
+
+
+_INNER = 40
 
 
 @functools.cache
@@ -92,8 +104,8 @@ def _told(error: str, given: dict[str, Any], allowed: dict[str, Any]) -> str:
     assert parts is not None  # noqa: S101  # it matches any text
     expected, path = parts["what"], parts["path"] or ""
     field = re.split(r"[.\[]", path.lstrip("."))[0]
-    if expected.startswith("Invalid enum value") and "." not in path[1:]:
-        hint = allowed[field]
+    if expected.startswith("Invalid enum value"):
+        hint = _hint_at(path, allowed)
         expected = f"expected one of {', '.join(_choices(get_args(hint)[0] if parts['key'] else hint))}"
     for theirs, ours in _WORDS.items():
         expected = expected.replace(theirs, ours)
@@ -113,6 +125,21 @@ def _default(field: msgspec.structs.FieldInfo) -> object:
 def _keep(_: type, found: object) -> object:
     """Leave what msgspec does not know (a ULID) to its own instance check."""
     return found
+
+
+def _hint_at(path: str, allowed: dict[str, Any]) -> Any:
+    """The annotation of the field that a path leads to, in this value or in one inside it."""
+    hint: Any = None
+    for field in re.findall(r"\.(\w+)", path):
+        hint = allowed[field]
+        allowed = {name: kind for value in _values(hint) for name, kind in hints(value).items()}
+    return hint
+
+
+def _values(hint: Any) -> list[type[Value]]:
+    """The value types that an annotation names."""
+    kinds: list[Any] = [hint, *get_args(hint)]
+    return [kind for kind in kinds if isinstance(kind, type(Value))]
 
 
 def _choices(hint: Any) -> list[str]:

@@ -3,10 +3,12 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from ulid import ULID
+
 from .errors import InvalidError
 from .texts import is_a, short
 
-__all__ = ("TIMES", "as_moment", "as_text", "check_kind", "plain_time")
+__all__ = ("TIMES", "as_moment", "as_text", "check_kind", "check_ulid", "plain_time")
 
 TIMES = (datetime, timedelta)
 
@@ -20,6 +22,19 @@ def check_kind(name: str, found: object, *kinds: type) -> None:
     if not is_a(found, *kinds):
         expected = " or ".join(kind.__name__ for kind in kinds)
         raise InvalidError(f"{name}: found {short(found)}, expected a {expected}")
+
+
+def check_ulid(name: str, found: object) -> None:
+    """Refuse what is no ULID, or one that was never filled.
+
+    :param name: what is being checked, for the message
+    :raises InvalidError: if it is none
+    """
+    check_kind(name, found, ULID)
+    try:
+        hash(found)
+    except Exception as error:
+        raise InvalidError(f"{name}: found {short(found)}, which cannot be read: {short(error)}") from error
 
 
 def plain_time(found: Any) -> Any:
@@ -47,13 +62,13 @@ def as_moment(where: str, found: Any) -> datetime:
     raise InvalidError(f"{where}: found {short(found)}, expected an aware datetime")
 
 
-def as_text(where: str, found: object) -> str:
+def as_text(where: str, found: Any) -> str:
     """The text, if it is one that can be encoded.
 
     :param where: what is being checked, for the message
     :raises InvalidError: if it is not
     """
-    if not isinstance(found, str):
+    if type(found) is not str:
         raise InvalidError(f"{where}: found {short(found)}, expected a text")
     try:
         found.encode()

@@ -51,7 +51,7 @@ class _Short(reprlib.Repr):
         return repr(x)
 
 
-_LINE = 80
+_LINE = 60
 _BITS = 200
 _SHORT = _Short()
 
