@@ -1,8 +1,15 @@
 """The adapter SPI: the narrow door between a controller and any scheduler.
 
 A caller discovers the optional interfaces with ``isinstance``. Every call raises a
-:class:`~dispatch_memory_async.model.DispatchError` or nothing; unless the error is an
-:class:`~dispatch_memory_async.model.OutcomeUnknownError`, a call that raised changed nothing.
+:class:`~dispatch_memory_async.model.DispatchError` or nothing. Any of them may raise these, which are not listed again:
+
+* :class:`~dispatch_memory_async.model.InvalidError`: an argument is not what it should be; among them a weak ref given
+  to a write, and a naive deadline;
+* :class:`~dispatch_memory_async.model.ClosedError`: the adapter is closed;
+* :class:`~dispatch_memory_async.model.UnavailableError`: the scheduler cannot serve the call now. Nothing changed;
+* :class:`~dispatch_memory_async.model.OutcomeUnknownError`: the effect may have landed, or may still land until
+  ``call_bound`` has passed since the call's command started. After any other error, nothing changed;
+* and those that write, :class:`~dispatch_memory_async.model.ReadOnlyError` of a read-only client.
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping
@@ -62,6 +69,7 @@ class Adapter(Protocol):
         :param native: what :meth:`NativePolicyCompiler.compile_policy` gave
         :param deadline: the last moment at which the command may start
         :raises AlreadyExistsError: if names are unique here and this one is in use: an earlier call landed
+        :raises InvalidError: if the submission lies outside, or the native settings are not this scheduler's
         :raises UnavailableError: if the scheduler has no room for another object
         :raises ExpiredError: if the command started after the deadline
         """
@@ -112,7 +120,8 @@ class Holder(Protocol):
     async def hold(self, ref: Ref, meta: HoldMeta) -> None:
         """Keep an object from being run until this hold is released.
 
-        The same instance again changes nothing, a higher one takes over.
+        The same instance again changes nothing, a higher one takes over. Where a running object can be held
+        (``HoldRunning``), its execution ends.
 
         :raises NotFoundError: if no object answers to the exact ref
         :raises FinishedError: if the object has ended
@@ -144,6 +153,7 @@ class Requeuer(Protocol):
         :raises PendingError: if it is waiting already
         :raises RunningError: if it is just ending
         :raises CrashedError: if the caller crashed between its steps: the requeue bit is left set
+        :raises UnsupportedError: if this scheduler has no such call
         :raises ExpiredError: if the command started after the deadline
         """
         ...
@@ -151,6 +161,7 @@ class Requeuer(Protocol):
     async def restore_requeue_bit(self, ref: Ref, meta: CallMeta) -> None:
         """Clear the bit by which the scheduler requeues a live object on its own authority.
 
+        :raises UnsupportedError: if this scheduler has no such bit
         :raises NotFoundError: if no object answers to the exact ref
         :raises FinishedError: if the object has ended
         :raises ExpiredError: if the command started after the deadline
@@ -163,7 +174,10 @@ class NativePolicyCompiler(Protocol):
     """The scheduler can carry out some rules itself."""
 
     async def compile_policy(self, policy: Policy) -> NativePolicy:
-        """Divide a policy: what the scheduler is told, and what stays with the supervisor."""
+        """Divide a policy: what the scheduler is told, and what stays with the supervisor.
+
+        What the scheduler cannot carry out stays with the supervisor; that is no error.
+        """
         ...
 
 
@@ -214,6 +228,8 @@ class CessationSignal(Protocol):
 
         :param what: a ref: every execution of that object. A job's ULID: every execution of every object of
             the job, those included that are deleted, forgotten or were never seen.
+        :return: ``ceased=False`` with a detail also where it cannot be known
+        :raises AmbiguousError: if a weak ref matches more than one object
         :raises NotFoundError: if the ref is not found, or known from history alone; never for a job
         """
         ...
@@ -224,7 +240,7 @@ class IdentityWeakener(Protocol):
     """Refs can be made to survive what the scheduler changes about an object."""
 
     async def weaken_identity(self, ref: Ref) -> Ref:
-        """The weak ref of that object. Nothing is looked up."""
+        """The weak ref of that object. Nothing is looked up, so that an unknown object is no error."""
         ...
 
 
@@ -242,5 +258,10 @@ class OutputReader(Protocol):
     """What a job writes can be read. The memory adapter has no such thing."""
 
     def read_output(self, ref: Ref, *, offset: int = 0) -> AsyncIterator[bytes]:
-        """The output of an object's latest execution, from a byte offset on."""
+        """The output of an object's latest execution.
+
+        :param ref: the object, by an exact or a weak ref
+        :param offset: where to begin, in bytes
+        :raises NotFoundError: if no object answers to the ref
+        """
         ...

@@ -117,7 +117,8 @@ class View:
     ) -> Ref:
         """Submit a job, see :meth:`~dispatch_memory_async.spi.Adapter.start`.
 
-        Slurm: gated; another call makes another object. Kubeflow: not gated; a name in use is refused.
+        Slurm: gated, as by ``sbatch --hold``; another call makes another object. Kubeflow: not gated; a name in use is
+        refused, as the API server does (409 AlreadyExists).
         """
 
         def check() -> None:
@@ -155,8 +156,9 @@ class View:
         )
 
     async def stop(self, ref: Ref, *, deadline: datetime | None = None) -> None:
-        """End an object on purpose, see :meth:`~dispatch_memory_async.spi.Adapter.stop`. Kubeflow: it is deleted.
+        """End an object on purpose, see :meth:`~dispatch_memory_async.spi.Adapter.stop`.
 
+        Slurm: ``scancel``, of an ended one without effect. Kubeflow: the TrainJob is deleted, there is no other verb.
         A Slurm requeue within the very second of the submit time leaves the exact ref matching, so that a late stop
         hits the fresh run.
         """
@@ -168,8 +170,9 @@ class View:
     async def hold(self, ref: Ref, meta: HoldMeta) -> None:
         """Hold an object back, see :meth:`~dispatch_memory_async.spi.Holder.hold`.
 
-        Slurm: a start time far ahead; a running object refuses it. Kubeflow: the workload is deactivated, which ends
-        a running execution; who, until when and why are kept in the ground truth.
+        Slurm: a start time far ahead (``scontrol update StartTime=``); a running object refuses it. Kubeflow: Kueue's
+        Workload is deactivated (``spec.active``), which ends a running execution; who, until when and why are kept in
+        the ground truth.
         """
         scheduler = self._scheduler
         await self._write_meta("hold", ref, meta, HoldMeta, lambda: scheduler.hold(scheduler.find(ref), meta))
@@ -184,7 +187,8 @@ class View:
     async def requeue(self, ref: Ref, meta: CallMeta) -> None:
         """Put an object back to wait, see :meth:`~dispatch_memory_async.spi.Requeuer.requeue`.
 
-        Slurm: the requeue bit is set, the object requeued, the bit restored. Kubeflow: not supported.
+        Slurm: the requeue bit is set (``scontrol update Requeue=1``), the object requeued (``scontrol requeue``), the
+        bit restored. Kubeflow: not supported.
         """
         scheduler = self._scheduler
         await self._write_meta(

@@ -37,10 +37,13 @@ class Config(Value, frozen=True, kw_only=True):
 
     :ivar shape: which scheduler to behave like
     :ivar max_job_id: Slurm: ids run from 1 to this, then from 1 again, passing over those still remembered
-    :ivar min_job_age: Slurm: an ended object is forgotten this long after its end; 0 never forgets
-    :ivar slurmd_timeout: Slurm: a lost node's object ends this long after the loss
-    :ivar evidence_window: Kubeflow: how long a pod-derived cause can be read after it arose
-    :ivar kill_wait: how long an execution lives on after the scheduler was told to end it
+        (``FirstJobId``, ``MaxJobId`` in slurm.conf(5); a real Slurm stops one short of the maximum)
+    :ivar min_job_age: Slurm: an ended object is forgotten this long after its end; 0 never forgets (``MinJobAge``)
+    :ivar slurmd_timeout: Slurm: a lost node's object ends this long after the loss (``SlurmdTimeout``)
+    :ivar evidence_window: Kubeflow: how long a pod-derived cause can be read after it arose; on a cluster until the
+        pod is deleted or collected (JobSet's ``ttlSecondsAfterFinished``, ``--terminated-pod-gc-threshold``)
+    :ivar kill_wait: how long an execution lives on after the scheduler was told to end it (Slurm's ``KillWait``, a
+        pod's ``terminationGracePeriodSeconds``)
     :ivar call_bound: a call lands at most this long after it started
     :ivar watch_buffer: how many undelivered changes a subscriber may fall behind by
     :ivar capabilities: overrides of the shape's own capabilities

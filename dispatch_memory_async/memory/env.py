@@ -68,13 +68,15 @@ class Env:
         await self._to(ref, lambda item: self._scheduler.fail(item, Cause.TIMEOUT))
 
     async def fail_launch(self, ref: Ref) -> None:
-        """The execution fails with ``LaunchFailed``, at once."""
+        """The execution fails with ``LaunchFailed``, at once (Slurm: ``JobLaunchFailure``)."""
         await self._to(ref, lambda item: self._scheduler.fail(item, Cause.LAUNCH_FAILED))
 
     async def preempt(self, ref: Ref) -> None:
         """Something more important takes the object's place.
 
-        Slurm: it has failed with ``Preempted``; with the requeue bit set it is requeued. Kubeflow: it is pending again.
+        Slurm: it has failed with ``Preempted``; with the requeue bit set it is requeued (``PreemptMode=REQUEUE``).
+        Kubeflow: it is pending again, and its restart counter does not move (JobSet KEP-1282; Kueue evicts with
+        ``Preempted``).
         """
         await self._to(ref, self._scheduler.preempt)
 
@@ -83,7 +85,9 @@ class Env:
     async def lose_node(self, ref: Ref) -> None:
         """The node under the object's execution is cut off; its processes may live on.
 
-        Slurm: nothing shows until ``slurmd_timeout`` has passed. Kubeflow: it is wedged, Running with ``NodeLost``.
+        Slurm: nothing shows until ``slurmd_timeout`` has passed, and the processes live on until slurmd is back (seen
+        on 22.05.8). Kubeflow: it is wedged, Running with ``NodeLost``: the Job's end is withheld while a pod is stuck
+        terminating (Kubernetes 1.31 and later).
         """
         await self._to(ref, self._scheduler.lose_node)
 
@@ -98,7 +102,7 @@ class Env:
     # administrators and other people
 
     async def admin_hold(self, ref: Ref) -> None:
-        """An administrator holds a live object. One that is running runs on."""
+        """An administrator holds a live object (``scontrol hold`` by root). One that is running runs on."""
         await self._to(ref, self._scheduler.admin_hold)
 
     async def admin_release(self, ref: Ref) -> None:

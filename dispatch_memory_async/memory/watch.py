@@ -22,7 +22,9 @@ class MemoryWatch:
     2. Then it gives every change, in the order in which the changes were made, each once.
     3. It ends when the subscriber falls behind by more than ``watch_buffer`` changes, when a cancellation strikes
        the iteration, or when it, its view or its backend is closed. What was buffered before is still given.
-    4. After 3, watch again: the new snapshot tells everything as it stands.
+    4. asyncio's own ``Task.cancel`` can strike in the very turn in which a change was handed to a waiting iteration;
+       that one change is then lost with the watch, which ends by 3. Cancel scopes, and trio, have no such moment.
+    5. After 3, watch again: the new snapshot tells everything as it stands.
     """
 
     def __init__(self, cluster: Cluster, client: Client) -> None:

@@ -8,7 +8,10 @@ from .kinds import Instance, Moment
 __all__ = ("HOLD_BASE", "CallMeta", "Cessation", "HoldMeta", "ReleaseMeta")
 
 HOLD_BASE = timedelta(seconds=315_576_000)
-"""Ten Julian years: a start-time hold lies this far beyond the submit time, plus its instance in seconds."""
+"""Ten Julian years: a start-time hold lies this far beyond the submit time, plus its instance in seconds.
+
+A Slurm keeps such a begin time through holds, releases and requeues (``scontrol update StartTime=``, seen on 22.05.8).
+"""
 
 
 class CallMeta(Value, frozen=True):
