@@ -24,12 +24,7 @@ MUTANTS = (
     # 2.2 Time, and what every call does
     Mutant("TM-1", BACKEND, "        await checkpoint()\n        with cluster.lock:", "        with cluster.lock:"),
     Mutant("TM-1", ENV, "        await checkpoint()\n", ""),
-    Mutant(
-        "TM-1",
-        CLUSTER,
-        "        if client.closed:\n            raise ClosedError",
-        "        if False:\n            raise ClosedError",
-    ),
+    Mutant("TM-1", CLUSTER, "        self.check_open(client)\n", "        pass\n"),
     Mutant(
         "TM-1",
         BACKEND,
@@ -44,26 +39,19 @@ MUTANTS = (
     Mutant(
         "TM-2",
         CLUSTER,
-        "                    landed_at = now\n                    store.settle()",
-        "                    landed_at = now",
+        "                    call.landed_at = call.at\n                    store.settle()",
+        "                    call.landed_at = call.at",
     ),
     Mutant(
         "TM-2", CLUSTER, "            answer = act()\n            self.store.settle()", "            answer = act()"
     ),
-    Mutant(
-        "TM-3",
-        CLUSTER,
-        "self.store.now = max(self.store.now, now)",
-        "self.store.now = now",
-    ),
-    Mutant(
-        "TM-3", CLUSTER, '            now = check_moment("clock", now)', "            now = now.replace(tzinfo=UTC)"
-    ),
+    Mutant("TM-3", CLUSTER, "        if now < self.store.now:\n            return self.store.now\n", ""),
+    Mutant("TM-3", CLUSTER, '            now = as_moment("clock", now)', "            now = now.replace(tzinfo=UTC)"),
     Mutant(
         "TM-4",
         "model/base.py",
-        "        return FrozenDict({key: _frozen(inner) for key, inner in value.items()})",
-        "        return value",
+        "            return FrozenDict({_frozen(where, key): _frozen(where, item) for key, item in value.items()})",
+        "            return value",
     ),
     Mutant(
         "TM-5",
@@ -76,8 +64,8 @@ MUTANTS = (
     Mutant(
         "TM-7",
         STORE,
-        "        return self._of_job.get",
-        "        sorted(self.objects)\n        return self._of_job.get",
+        "        known = self._of_job.get(job_id)\n",
+        "        known = sorted(self.objects) and self._of_job.get(job_id)\n",
     ),
     # 2.3 The Slurm shape
     Mutant("SL-1", SLURM, 'name=f"dj-{job.id}"', 'name=f"dj-{job.id}-s{submission}"'),
@@ -89,18 +77,15 @@ MUTANTS = (
     ),
     Mutant(
         "SL-2",
-        SLURM,
+        BASE,
         "        return item.ref.submitted_at == ref.submitted_at",
         "        return item.ref.name == ref.name",
     ),
     Mutant("SL-2", SLURM, "            if len(matches) > 1:", "            if len(matches) > 2:"),
-    Mutant("SL-2", SLURM, "return moment.replace(microsecond=0)", "return moment.replace(microsecond=0, second=0)"),
     Mutant(
-        "SL-3",
-        SLURM,
-        "            gated=True,\n            requeue_bit=REQUEUE in settings,",
-        "            gated=False,\n            requeue_bit=REQUEUE in settings,",
+        "SL-2", BASE, "    return moment.replace(microsecond=0)", "    return moment.replace(microsecond=0, second=0)"
     ),
+    Mutant("SL-3", SLURM, "gated=True, requeue_bit", "gated=False, requeue_bit"),
     Mutant("SL-4", SLURM, "        refuse_ended(item)\n        if item.admin_held:", "        if item.admin_held:"),
     Mutant(
         "SL-4",
@@ -130,9 +115,7 @@ MUTANTS = (
     Mutant("SL-6", SLURM, "HOLD_BASE + timedelta(seconds=item.hold)", "HOLD_BASE"),
     Mutant("SL-7", SLURM, "None, cause, False\n", "None, cause, item.gated\n"),
     Mutant("SL-7", SLURM, "            item.restarts += 1\n", ""),
-    Mutant(
-        "SL-7", SLURM, "            item.ref = msgspec.structs.replace(item.ref, submitted_at=whole_second(at))\n", ""
-    ),
+    Mutant("SL-7", SLURM, "            item.ref = altered(item.ref, submitted_at=whole_second(at))\n", ""),
     Mutant(
         "SL-7",
         SLURM,
@@ -173,7 +156,7 @@ MUTANTS = (
     Mutant("SL-11", SLURM, 'if run.node != "up" and run.lost_at and', "if run.lost_at and"),
     Mutant("SL-12", SLURM, "            if self.config.min_job_age:\n", "            if True:\n"),
     Mutant("SL-12", SLURM, "later(ended_at, self.config.min_job_age) == due", "True"),
-    Mutant("SL-12", SLURM, "observed_at=self.store.now, from_history=True)", "observed_at=self.store.now)"),
+    Mutant("SL-12", BASE, '            force_setattr(seen, "from_history", True)\n', "            pass\n"),
     Mutant(
         "SL-12",
         SLURM,
@@ -201,7 +184,7 @@ MUTANTS = (
     Mutant("KF-1", KUBEFLOW, "        self._names.add(name)\n", ""),
     Mutant("KF-1", KUBEFLOW, "        self._names.discard(item.ref.name)\n", ""),
     Mutant("KF-1", KUBEFLOW, "{str(job.id).lower()}", "{job.id}"),
-    Mutant("KF-1", KUBEFLOW, "ref.submitted_at is None or item.ref.submitted_at == ref.submitted_at", "True"),
+    Mutant("KF-1", BASE, "        return item.ref.submitted_at == ref.submitted_at", "        return True"),
     Mutant(
         "KF-2",
         KUBEFLOW,
@@ -221,8 +204,8 @@ MUTANTS = (
     Mutant(
         "KF-6",
         KUBEFLOW,
-        "return msgspec.structs.replace(seen, cause=Cause.UNKNOWN, exit_code=None)",
-        "return msgspec.structs.replace(seen, cause=Cause.UNKNOWN)",
+        "return altered(seen, cause=Cause.UNKNOWN, exit_code=None)",
+        "return altered(seen, cause=Cause.UNKNOWN)",
     ),
     Mutant("KF-6", KUBEFLOW, "        if item.gone_at is None:\n            self.show(item)", "        pass"),
     Mutant("KF-6", KUBEFLOW, "        if cause.pod_derived:\n", "        if True:\n"),
@@ -241,12 +224,10 @@ MUTANTS = (
     Mutant("KF-11", KUBEFLOW, "item.restarts < item.native_restarts", "item.restarts <= item.native_restarts"),
     Mutant("KF-11", KUBEFLOW, "            item.restarts += 1\n", ""),
     # 2.5 Deadlines and injection
-    Mutant("2.5", CLUSTER, "start > request.deadline", "start >= request.deadline"),
-    Mutant("2.5", CLUSTER, "started_at() or now", "now"),
+    Mutant("2.5", CLUSTER, "start > call.deadline", "start >= call.deadline"),
+    Mutant("2.5", CLUSTER, "started_at() or call.at", "call.at"),
     Mutant("2.5", INJECTION, "        variable.reset(token)", "        pass"),
-    Mutant(
-        "2.5", BACKEND, 'Request("start", None, job_id, True, deadline)', 'Request("start", None, job_id, True, None)'
-    ),
+    Mutant("2.5", BACKEND, 'Call("start", None, job_id, True, deadline)', 'Call("start", None, job_id, True, None)'),
     # 2.6 Watch
     Mutant(
         "WA-1",
@@ -263,16 +244,16 @@ MUTANTS = (
     Mutant(
         "WA-2",
         STORE,
-        "        if observation != msgspec.structs.replace(item.shown, observed_at=observation.observed_at):",
+        "        if observation != altered(item.shown, observed_at=observation.observed_at):",
         "        if True:",
     ),
-    Mutant("WA-2", STORE, "state=State.GONE, cause=cause, observed_at", "state=State.GONE, observed_at"),
+    Mutant("WA-2", STORE, "state=State.GONE, cause=cause, detail", "state=State.GONE, detail"),
     Mutant("WA-3", HUB, '                self.close(subscription, "overflow")', "                pass"),
     Mutant(
         "WA-3",
         WATCH,
-        '            self._close("cancelled")\n            raise\n        except (',
-        "            raise\n        except (",
+        '            self._close("cancelled")\n            raise\n        if subscription and',
+        "            raise\n        if subscription and",
     ),
     Mutant("WA-3", HUB, "if client is None or subscription.client is client:", "if True:"),
     Mutant("WA-4", FOLLOWING, "        self._ready.extend((*gone, *snapshot))", "        self._ready.extend(snapshot)"),
@@ -299,9 +280,9 @@ MUTANTS = (
         "            run.die(self.store.now)\n        self.node_lost",
         "            pass\n        self.node_lost",
     ),
-    Mutant("2.7", FAULTS, "self.call == record.call and", "True and"),
+    Mutant("2.7", CLUSTER, "fault.call == call.name and ", ""),
     Mutant("2.7", CLUSTER, "                fault.times -= 1\n", ""),
-    Mutant("2.7", CLUSTER, "        if request.writes and client.read_only:", "        if False:"),
+    Mutant("2.7", CLUSTER, "        if call.writes and client.read_only:", "        if False:"),
     Mutant("2.7", CLUSTER, "                if len(store.told) > before:", "                if True:"),
     Mutant("ruling 29", STORE, "if not any(run.alive for run in item.executions):", "if True:"),
     # 2.8 Native policies
