@@ -7,7 +7,7 @@ import nox
 nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "venv"
 nox.options.error_on_missing_interpreters = False
-nox.options.sessions = ["lint", "types", "tests", "docs", "demo"]
+nox.options.sessions = ["lint", "types", "tests", "mutants", "docs", "demo"]
 
 GROUPS = nox.project.load_toml("pyproject.toml")
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
@@ -70,3 +70,10 @@ def bench(session: nox.Session) -> None:
     """The figures: each a ratio within one run."""
     install(session, "bench")
     session.run("python", "-m", "tests.benchmarks", *session.posargs, env=dict(os.environ))
+
+
+@nox.session
+def mutants(session: nox.Session) -> None:
+    """Every rule taken back once by a small patch: each must make a test that names the rule fail."""
+    install(session, "test")
+    session.run("python", "-m", "tests.mutants", *session.posargs)

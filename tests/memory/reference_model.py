@@ -20,6 +20,7 @@ HOLD_BASE = timedelta(seconds=315_576_000)
 POD_DERIVED = ("NodeLost", "OutOfMemory", "NonZeroExit")
 CHANGES = ("start", "open", "stop", "hold", "release", "requeue", "restore_requeue_bit")
 BY_REF = ("open", "stop", "hold", "release", "requeue", "restore_requeue_bit")
+ENV_READS = ("objects", "calls", "truth")
 EVEN_GONE = ("return_node", "fence_node")
 
 
@@ -359,13 +360,14 @@ class Model:
             value = self.env_act(ask)
         except RefusedError as refused:
             return Answer(error=refused.name)
-        self.after_act()
+        if ask.call not in ENV_READS:
+            self.after_act()
         return Answer(value)
 
     def ask_spi(self, ask: Ask) -> Answer:
         """An SPI call: the errors in the order of 1.2, and an entry in the log."""
-        before = repr(self.objects) if ask.call in CHANGES else ""
-        answer = Answer()
+        writes = ask.call in CHANGES
+        before = repr(self.objects) if writes else ""
         try:
             self.check(ask)
             self.strike(ask, "none")
@@ -374,8 +376,9 @@ class Model:
             self.strike(ask, "kept")
         except RefusedError as refused:
             answer = Answer(error=refused.name, current=refused.current)
-        self.after_act()
-        landed = ask.call in CHANGES and repr(self.objects) != before
+        if writes:
+            self.after_act()  # after a refusal too: a crash leaves the bit set
+        landed = writes and repr(self.objects) != before
         self.log.append(
             Logged(
                 call=ask.call,
