@@ -142,7 +142,8 @@ class Cluster:
         :param check: refuses bad arguments
         :param act: what is to be done, in the moment of the call
         """
-        self.check_open(client)
+        if client.closed:
+            self.check_open(client)
         store = self.store
         call.view, call.at = client.name, self.tick()
         try:

@@ -24,7 +24,7 @@ MUTANTS = (
     # 2.2 Time, and what every call does
     Mutant("TM-1", BACKEND, "        await checkpoint()\n        with cluster.lock:", "        with cluster.lock:"),
     Mutant("TM-1", ENV, "        await checkpoint()\n", ""),
-    Mutant("TM-1", CLUSTER, "        self.check_open(client)\n", "        pass\n"),
+    Mutant("TM-1", CLUSTER, "        if client.closed:\n", "        if False:\n"),
     Mutant(
         "TM-1",
         BACKEND,
