@@ -37,7 +37,7 @@ from dispatch_memory_async import (
     until,
 )
 from dispatch_memory_async.following import Resubscribing
-from tests.memory.test_calls import ABSENT, Stepped, at_once
+from tests.memory.test_calls import ABSENT, Stepped, at_once, taken
 from tests.memory.test_clocks import loop_clock, run_virtually
 from tests.support import FAR, MINUTE, SECOND, T0, Clock, backend, job, ulid
 
@@ -74,7 +74,7 @@ async def test_a_round_is_the_snapshot_and_then_the_changes_wa_4(shape: Shape) -
     await started(b, 1, 2)
     async with resubscribing(b) as changes:
         await started(b, 3)
-        seen = [await anext(changes) for _ in range(3)]
+        seen = await taken(changes, 3)
     assert shown(seen) == [(1, PENDING), (2, PENDING), (3, PENDING)]
     assert subscriptions(b) == 0
 
@@ -85,9 +85,9 @@ async def test_after_an_overflow_a_round_begins_with_what_has_gone_ruling_30() -
     b = backend(Shape.KUBEFLOW, clock, watch_buffer=2)
     refs = await started(b, 1, 2)
     changes = resubscribing(b)
-    seen = [await anext(changes) for _ in range(2)]
+    seen = await taken(changes, 2)
     refs += await started(b, 3, 4)
-    seen += [await anext(changes) for _ in range(2)]
+    seen += await taken(changes, 2)
     now = clock.advance(SECOND)
     await b.env.run(refs[1])
     await b.env.run(refs[3])
@@ -96,7 +96,7 @@ async def test_after_an_overflow_a_round_begins_with_what_has_gone_ruling_30() -
     await b.stop(refs[2])
     await started(b, 5)
     later = clock.advance(SECOND)
-    seen = [await anext(changes) for _ in range(7)]
+    seen = await taken(changes, 7)
     assert shown(seen) == [
         (2, RUNNING),
         (4, RUNNING),  # what was buffered before the overflow
@@ -108,7 +108,7 @@ async def test_after_an_overflow_a_round_begins_with_what_has_gone_ruling_30() -
     ]
     assert [one.observed_at for one in seen] == [now, now, later, later, later, later, later]
     await started(b, 6)
-    assert shown([await anext(changes)]) == [(6, PENDING)]
+    assert shown(await taken(changes)) == [(6, PENDING)]
     await changes.aclose()
 
 
@@ -116,10 +116,10 @@ async def test_what_was_seen_to_go_is_not_told_again_wa_4() -> None:
     b = backend(Shape.KUBEFLOW, Clock(), watch_buffer=1)
     refs = await started(b, 1)
     changes = resubscribing(b)
-    await anext(changes)
+    await taken(changes)
     await b.stop(refs[0])
     await started(b, 2)  # overflow
-    seen = [await anext(changes) for _ in range(2)]
+    seen = await taken(changes, 2)
     assert shown(seen) == [(1, GONE), (2, PENDING)]
 
 
@@ -128,9 +128,9 @@ async def test_what_came_and_went_unseen_is_not_told_wa_4() -> None:
     changes = resubscribing(b)
     async with changes:
         refs = await started(b, 1, 2, 3)
-        assert shown([await anext(changes)]) == [(1, PENDING)]
+        assert shown(await taken(changes)) == [(1, PENDING)]
         await b.stop(refs[1])
-        assert shown([await anext(changes) for _ in range(2)]) == [(1, PENDING), (3, PENDING)]
+        assert shown(await taken(changes, 2)) == [(1, PENDING), (3, PENDING)]
 
 
 class Picture:
@@ -149,7 +149,7 @@ class Picture:
         """Whether it is, once all that is under way has been told: a last object is waited for."""
         (last,) = await started(b, 99)
         while last.id not in self.live:
-            self.add(await anext(changes))
+            self.add(*await taken(changes))
         found = await b.find_many({truth.job.id for truth in await b.env.objects()})
         truth = [one for of_job in found.values() for one in of_job]
         return sorted(map(plain, truth)) == sorted(map(plain, self.live.values()))
@@ -167,7 +167,7 @@ async def test_a_subscriber_that_keeps_falling_behind_ends_with_the_truth_wa_4(s
         refs.append(at_once(b.start(job(number), 1)))
         at_once(b.env.admin_hold(refs[1]))
         at_once(b.stop(refs.popleft()))
-        picture.add(await anext(changes))
+        picture.add(*await taken(changes))
     assert await picture.is_true_of(b, changes)
     await changes.aclose()
 
@@ -178,11 +178,11 @@ async def test_a_requeue_unseen_is_no_going_wa_4() -> None:
     b = backend(Shape.SLURM, clock, watch_buffer=1)
     ref = await running(b)
     changes = resubscribing(b)
-    await anext(changes)
+    await taken(changes)
     clock.advance(MINUTE)
     await b.requeue(ref, CallMeta(FAR))
     await started(b, 2)  # overflow
-    seen = [await anext(changes) for _ in range(3)]
+    seen = await taken(changes, 3)
     assert shown(seen) == [(1, PENDING), (1, PENDING), (2, PENDING)]
     assert seen[1].ref.submitted_at == T0 + MINUTE
 
@@ -193,12 +193,11 @@ async def test_an_id_that_came_back_unseen_is_another_object_wa_4() -> None:
     b = backend(Shape.SLURM, clock, watch_buffer=1, max_job_id=1)
     (ref,) = await started(b, 1)
     changes = resubscribing(b)
-    await anext(changes)
+    await taken(changes)
     await b.stop(ref)
     clock.advance(timedelta(minutes=5))
     await started(b, 1)  # its predecessor is forgotten in this call: overflow
-    with anyio.fail_after(5):
-        seen = [await anext(changes) for _ in range(3)]
+    seen = await taken(changes, 3)
     assert shown(seen) == [(1, CANCELLED), (1, GONE), (1, PENDING)]
 
 
@@ -206,12 +205,12 @@ async def test_a_cancellation_in_between_begins_another_round_wa_4(shape: Shape)
     b = backend(shape, Clock())
     await started(b, 1)
     changes = resubscribing(b)
-    await anext(changes)
+    await taken(changes)
     with anyio.CancelScope() as scope:
         await Stepped(changes.__anext__(), scope.cancel)
     assert scope.cancelled_caught
     await started(b, 2)
-    assert shown([await anext(changes) for _ in range(2)]) == [(1, PENDING), (2, PENDING)]
+    assert shown(await taken(changes, 2)) == [(1, PENDING), (2, PENDING)]
 
 
 @pytest.mark.parametrize("stop", range(1, 13))
@@ -293,7 +292,7 @@ async def test_it_ends_when_the_adapter_is_closed_wa_4(shape: Shape) -> None:
     view = b.view()
     changes, unbegun = resubscribing(view), resubscribing(view)
     await started(b, 1)
-    await anext(changes)
+    await taken(changes)
     await started(b, 2)
     await view.aclose()
     assert shown([seen async for seen in changes]) == [(2, PENDING)]

@@ -7,7 +7,7 @@ reads) changes something.
 import gc
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -197,6 +197,12 @@ async def snapshot_of(watch: Watch) -> list[Observation]:
     while not watch.synced:
         seen.append(await anext(watch))
     return seen
+
+
+async def taken(changes: AsyncIterator[Observation], count: int = 1) -> list[Observation]:
+    """The next so many; where they do not come, the test fails and does not wait for ever."""
+    with anyio.fail_after(5):
+        return [await anext(changes) for _ in range(count)]
 
 
 async def rest_of(watch: Watch) -> list[Observation]:
@@ -413,7 +419,7 @@ async def test_another_thread_is_refused_what_is_no_coroutine_too(shape: Shape) 
     assert not view.closed
     assert (watch.closed_by, begun.closed_by) == (None, None)
     ref = await b.start(job(1), 1)
-    assert (await anext(begun)).ref == ref
+    assert [seen.ref for seen in await taken(begun)] == [ref]
 
 
 def test_another_loop_of_the_same_thread_may_go_on_with_it(shape: Shape) -> None:

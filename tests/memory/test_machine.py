@@ -81,7 +81,8 @@ def weighted(**weights: int) -> list[str]:
 
 BOTH = weighted(
     rest=1,  # the simplest: a failure shrinks to a script with most steps at rest
-    drive=28,
+    drive=34,
+    launch=9,
     start=3,
     open=1,
     run=1,
@@ -105,8 +106,8 @@ BOTH = weighted(
     no_capacity=2,
     truth=2,
     fail_calls=3,
-    clock=6,
-    due=4,
+    clock=9,
+    due=8,
     now=2,
     watch=1,
     close=1,
@@ -143,7 +144,7 @@ DRIVES: dict[str, tuple[str, ...]] = {
     "slurm X-s": ("due", "finish", "lose_node", "return_node", "get", "lose_node"),
     "slurm X-p": ("due", "finish", "lose_node", "stop", "return_node", "get"),
     "slurm X-r": ("due", "finish", "lose_node", "stop", "return_node", "get"),
-    "slurm E": ("requeue", "requeue_externally", "requeue", "due", "return_node"),
+    "slurm E": ("requeue", "get", "requeue_externally", "start", "due", "return_node", "start"),
     "kubeflow P": ("run",),
     "kubeflow H": ("release", "release", "reactivate_externally"),
     "kubeflow D": ("reactivate_externally", "hold"),
@@ -160,8 +161,9 @@ DRIVES: dict[str, tuple[str, ...]] = {
     "kubeflow W": ("return_node", "fence_node", "hold", "stop", "deactivate_externally", "due", "finish"),
     "kubeflow E": ("stop", "due", "get"),
 }
-CLOCK = (0.2, 301, 1, 30, 90, 29.9, 60, 301, -3, -90)
-WAITS = (0, 0, 0, 0.2, 7)
+CLOCK = (0.2, 301, 1, 30, 90, 29.9, 60, 301, 61, -3)
+SETTING = ("rest", "clock", "due", "close", "fail_calls")
+WAITS = (0, 0, 0, 0.2, 7, 20)
 FAILING = ("start", "open", "get", "find", "stop", "hold", "release", "requeue", "cessation", "find_many")
 ERRORS: Mapping[str, Callable[[str], dma.DispatchError]] = {
     "UnavailableError": dma.UnavailableError,
@@ -203,8 +205,8 @@ def model_settings(shape: Shape) -> st.SearchStrategy[Settings]:
     return st.builds(
         Settings,
         shape=st.just(shape.value),
-        max_job_id=st.sampled_from((3, 1, 2, 1, 100)),
-        min_job_age=seconds(300, 60, 0),
+        max_job_id=st.sampled_from((3, 2, 100, 3, 1)),
+        min_job_age=seconds(60, 300, 60, 0),
         slurmd_timeout=seconds(40, 40, 0),
         evidence_window=seconds(60, 60, 0),
         kill_wait=seconds(30, 0, 30),
@@ -605,12 +607,15 @@ class Machine:
     async def take(self, step: Step) -> None:
         if step.verb != "rest":
             self.clock.advance(step.wait)
+        if step.verb not in SETTING and not self.model.remembered() and step.pick < 4:
+            step = replace(step, verb="start", odd="plain", number=step.number % 6)  # or nothing would happen
         match step.verb:
             case "rest":
                 return
             case "clock":
-                self.clock.advance(CLOCK[step.number])
-                self.note(f"(the clock moved by {CLOCK[step.number]} s)")
+                by = -90 if step.number + step.pick == 9 + 5 else CLOCK[step.number]
+                self.clock.advance(by)
+                self.note(f"(the clock moved by {by} s)")
                 return
             case "due":
                 self.to_due(step)
@@ -624,6 +629,8 @@ class Machine:
                     self.model.closed.add(self.current[kind])
                 self.note(f"({self.current[kind]} closed, or made again)")
                 return
+            case "launch":
+                await self.launch(step)
             case "drive":
                 drive = self.drive(step)
                 if drive.verb == "due":
@@ -633,6 +640,14 @@ class Machine:
             case _:
                 await self.make(self.ask_for(step))
         await self.check()
+
+    async def launch(self, step: Step) -> None:
+        """Start, open and run in one step, so that several objects are under way at a time."""
+        number = len(self.model.objects)
+        await self.make(self.ask_for(replace(step, verb="start", odd="plain", number=step.number % 6)))
+        if len(self.model.objects) > number:
+            await self.make(Ask("open", ref=self.model.objects[-1].ref))
+            await self.make(Ask("run", "env", ref=self.model.objects[-1].ref))
 
     def to_due(self, step: Step) -> None:
         """To the very moment at which something happens next, or everything has: or just before or after it."""
@@ -768,16 +783,16 @@ class Machine:
         return here[max(0, step.pick - 2) % len(here)] if here else None
 
     def drive(self, step: Step) -> Step:
-        """What an object's life would bring next."""
+        """What an object's life would bring next; waiting objects are brought to run first."""
         here = self.by_interest()
         if not here:
             return replace(step, verb="start", ref="exact", odd="plain")
-        pick = step.pick % len(here)
-        choices = DRIVES[f"{self.model.settings.shape} {self.model.condition(here[pick])}"]
+        at = (-1, 0, 1, -2, 2, 3)[step.pick] % len(here)
+        choices = DRIVES[f"{self.model.settings.shape} {self.model.condition(here[at])}"]
         verb = choices[step.number % len(choices)]
         # `target` finds the same object by a pick that is two higher
         number = step.number // 2 * 5 % 10
-        return replace(step, verb=verb, pick=min(pick + 2, 4), ref="exact", odd="plain", number=number)
+        return replace(step, verb=verb, pick=min(at + 2, 4), ref="exact", odd="plain", number=number)
 
     def ref(self, step: Step, thing: Thing | None) -> Ref:
         if thing is None or step.ref == "unknown":

@@ -29,7 +29,7 @@ from dispatch_memory_async import (
     Watch,
     crash_between_steps,
 )
-from tests.memory.test_calls import Scene, Stepped, at_once, rest_of, snapshot_of
+from tests.memory.test_calls import Scene, Stepped, at_once, rest_of, snapshot_of, taken
 from tests.memory.test_clocks import run_virtually
 from tests.support import FAR, MINUTE, SECOND, T0, Clock, backend, job, ulid
 
@@ -108,11 +108,11 @@ async def test_it_is_taken_at_the_first_iteration_or_on_entering_wa_1(shape: Sha
     if begin == "enter":
         await watch.__aenter__()
         await started(b, 3)
-        seen = [await anext(watch) for _ in range(3)]
+        seen = await taken(watch, 3)
     else:
-        seen = [await anext(watch)]
+        seen = await taken(watch)
         await started(b, 3)
-        seen += [await anext(watch) for _ in range(2)]
+        seen += await taken(watch, 2)
     assert numbers(seen) == [1, 2, 3]
     assert await rest_of(watch) == []
 
@@ -121,9 +121,9 @@ async def test_iterating_and_then_entering_takes_one_snapshot_wa_1(shape: Shape)
     b = backend(shape, Clock())
     await started(b, 1, 2)
     watch = b.watch()
-    first = await anext(watch)
+    first = await taken(watch)
     async with watch:
-        assert numbers([first, await anext(watch)]) == [1, 2]
+        assert numbers(first + await taken(watch)) == [1, 2]
         async with watch:
             assert watch.synced
         assert await rest_of(watch) == []
@@ -159,7 +159,7 @@ async def test_nothing_falls_between_two_tasks_wa_1(shape: Shape, head_start: in
 
     async def follow() -> None:
         watch = b.watch()
-        seen.extend([await anext(watch) for _ in range(6)])
+        seen.extend(await taken(watch, 6))
 
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
@@ -205,7 +205,7 @@ async def test_iterating_settles_nothing_wa_3(shape: Shape) -> None:
     await b.env.out_of_memory(ref)
     scene.clock.advance(timedelta(days=1))
     reads = scene.clock.reads
-    assert (await anext(watch)).cause is Cause.OUT_OF_MEMORY
+    assert [seen.cause for seen in await taken(watch)] == [Cause.OUT_OF_MEMORY]
     with anyio.CancelScope() as scope:
         await Stepped(watch.__anext__(), scope.cancel)
     assert scene.clock.reads == reads
@@ -336,7 +336,7 @@ async def test_what_was_taken_makes_room_wa_3(shape: Shape) -> None:
     seen: list[Observation] = []
     for number in range(1, 20, 2):
         await started(b, number, number + 1)
-        seen += [await anext(watch), await anext(watch)]
+        seen += await taken(watch, 2)
     assert watch.closed_by is None
     assert numbers(seen) == list(range(1, 21))
 
@@ -384,7 +384,7 @@ async def test_a_slow_subscriber_disturbs_nobody_wa_3(shape: Shape) -> None:
     for number in range(1, 11):
         await started(b, number)
         for watch, into in zip((fast, last), seen, strict=True):
-            into.append(await anext(watch))
+            into.extend(await taken(watch))
     assert (slow.closed_by, fast.closed_by, last.closed_by) == ("overflow", None, None)
     assert [numbers(into) for into in seen] == [list(range(1, 11))] * 2
     assert [record.outcome for record in await b.env.calls()] == [None] * 10
@@ -533,7 +533,7 @@ async def test_a_cancellation_in_the_snapshot_ends_it_and_the_rest_is_given_wa_3
     b = backend(shape, Clock())
     await started(b, 1, 2, 3)
     watch = b.watch()
-    assert numbers([await anext(watch)]) == [1]
+    assert numbers(await taken(watch)) == [1]
     with anyio.CancelScope() as scope:
         await Stepped(watch.__anext__(), scope.cancel)
     assert scope.cancelled_caught
@@ -682,7 +682,7 @@ async def test_a_held_watch_keeps_its_subscription_2_6(shape: Shape) -> None:
     await snapshot_of(watch)
     gc.collect()
     await started(b, 1)
-    assert numbers([await anext(watch)]) == [1]
+    assert numbers(await taken(watch)) == [1]
 
 
 # Several at once
