@@ -1,7 +1,7 @@
 """Run every mutant, or those of the rules that are named: `python -m tests.mutants [RULE ...]`.
 
-Each is a copy of the package with one patch, tested (on one event loop) by the files that name its rule. One that no test notices, and a
-patch that fits no more, is reported; the exit status is 1 if there is any.
+Each is a copy of the package with one patch, tested (on one event loop) by the files that name its rule. One that no
+test notices, and a patch that fits no more, is reported; the exit status is 1 if there is any.
 """
 
 import os
