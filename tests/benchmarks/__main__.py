@@ -1,4 +1,8 @@
-"""``python -m tests.benchmarks``: ratios and sizes beside what they are meant to be. It reports, it does not judge."""
+"""``python -m tests.benchmarks``: ratios and sizes beside what they are meant to be. It reports, it does not judge.
+
+A ratio is that of two medians, both sides measured in turn, in many short rounds, in the processor time of their thread
+and without garbage collection.
+"""
 
 import argparse
 import gc
@@ -7,6 +11,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import asdict
 from functools import partial
+from inspect import getdoc
 
 import anyio
 import msgspec
@@ -27,7 +32,7 @@ def main() -> None:
     options = parser.parse_args()
     largest = max(options.objects, 1_000)
     weighed = min(largest, 100_000)
-    questions: tuple[tuple[Callable[[], AsyncGenerator[Figure]], str], ...] = (
+    questions: tuple[tuple[partial[AsyncGenerator[Figure]], str], ...] = (
         (partial(a_call, "asyncio"), "asyncio"),
         (partial(a_call, "trio"), "trio"),
         (partial(a_change, 1_000), "asyncio"),
@@ -35,8 +40,9 @@ def main() -> None:
         *((partial(a_thousand_times_the_objects, shape, largest), "asyncio") for shape in Shape),
     )
     table = sys.stderr if options.json else sys.stdout
-    print(f"{'':{WIDTH}} {'us a call':>10} {'over us':>10} {'figure':>9} {'aim':>9}", file=table)
+    print(__doc__, f"{'':{WIDTH}} {'us a call':>10} {'over us':>10} {'figure':>9} {'aim':>9}", sep="\n", file=table)
     figures: list[Figure] = []
+    told: set[object] = set()
 
     async def answer(question: Callable[[], AsyncGenerator[Figure]]) -> None:
         async for figure in question():
@@ -44,6 +50,9 @@ def main() -> None:
             print(_line(figure), file=table, flush=True)
 
     for question, loop in questions:
+        if question.func not in told:
+            told.add(question.func)
+            print("", getdoc(question.func), "", sep="\n", file=table, flush=True)
         anyio.run(answer, question, backend=loop)
         gc.unfreeze()  # a population of a question that is answered
         gc.collect()

@@ -164,7 +164,10 @@ DRIVES: dict[str, tuple[str, ...]] = {
 CLOCK = (0.2, 301, 1, 30, 90, 29.9, 60, 301, 61, -3)
 SETTING = ("rest", "clock", "due", "close", "fail_calls")
 WAITS = (0, 0, 0, 0.2, 7, 20)
-FAILING = ("start", "open", "get", "find", "stop", "hold", "release", "requeue", "cessation", "find_many")
+FAILING = (
+    *("start", "open", "get", "find", "stop", "hold", "release", "requeue", "cessation", "find_many"),
+    *("restore_requeue_bit", "capabilities", "compile_policy", "weaken_identity"),
+)
 ERRORS: Mapping[str, Callable[[str], dma.DispatchError]] = {
     "UnavailableError": dma.UnavailableError,
     "OutcomeUnknownError": dma.OutcomeUnknownError,
