@@ -44,13 +44,13 @@ class Live(View):
 
     def __init__(self, story: Story, console: Console | None = None) -> None:
         self.story = story
-        self.console = console or Console()
+        self.console: Console = console or Console()
         self.objects: dict[Item, Observation] = {}
         self.latest: deque[Text] = deque(maxlen=LATEST)
-        self.at = story.steps[0].at
-        self.done = 0
-        self.drawn = 0.0
-        self.screen = Screen(get_renderable=self.picture, console=self.console, auto_refresh=False)
+        self.at: datetime = story.steps[0].at
+        self.done: int = 0
+        self.drawn: float = 0.0
+        self.screen: Screen = Screen(get_renderable=self.picture, console=self.console, auto_refresh=False)
 
     def __enter__(self) -> Self:
         self.screen.start()

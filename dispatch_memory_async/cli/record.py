@@ -27,7 +27,7 @@ COLUMNS = (
 )
 """The columns that are read. They may stand in any order, among others."""
 
-CAUSES = {
+CAUSES: dict[str, Cause | None] = {
     "PENDING": None,
     "RUNNING": None,
     "COMPLETED": None,

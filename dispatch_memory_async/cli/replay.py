@@ -87,8 +87,8 @@ class Replay:
         self.story = story
         self.view = view
         self.pause = pause
-        self.now = story.steps[0].at
-        self.done = 0
+        self.now: datetime = story.steps[0].at
+        self.done: int = 0
         self.watched: dict[Item, list[Observation]] = {item: [] for item in story.items}
         self._backend = Backend(story.config, clock=lambda: self.now)
         self._refs: dict[Item, Ref] = {}

@@ -7,6 +7,7 @@ call acts, and the watchers are told. Nothing in here awaits.
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
@@ -30,7 +31,7 @@ from .config import Config
 from .faults import Fault, without_trace
 from .hub import Hub, Subscription
 from .injection import started_at
-from .shapes import SHAPES
+from .shapes import SHAPES, Scheduler
 from .store import Store
 from .truth import CallRecord
 
@@ -102,14 +103,16 @@ class Cluster:
     """
 
     def __init__(self, config: Config, clock: Callable[[], datetime], keep: int | None) -> None:
-        self.config = config
+        self.config: Config = config
         shape = SHAPES[config.shape]
-        self.store = Store(shape.keys, keep)
-        self.scheduler = shape(config, self.store)
-        self.hub = Hub(config.watch_buffer)
+        self.store: Store = Store(shape.keys, keep)
+        self.scheduler: Scheduler = shape(config, self.store)
+        self.hub: Hub = Hub(config.watch_buffer)
         self.faults: list[Fault] = []
-        self.closed = False
-        self.lock = threading.RLock()  # a fault's `when` and the clock are a user's, and may ask for the time
+        self.closed: bool = False
+        self.lock: AbstractContextManager[bool] = (
+            threading.RLock()
+        )  # a fault's `when` and the clock are a user's, and may ask for the time
         self._clock = clock
         self._thread = threading.get_ident()
         self._log: deque[Call] = deque(maxlen=keep)

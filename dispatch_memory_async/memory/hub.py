@@ -6,12 +6,13 @@ from contextlib import suppress
 from typing import Literal
 
 import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from ..model import Observation
 
 __all__ = ("Hub", "Reason", "Subscription")
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 Reason = Literal["overflow", "cancelled", "closed"]
 
@@ -22,9 +23,11 @@ class Subscription:
     __slots__ = ("client", "closed_by", "left", "receive", "send")
 
     def __init__(self, client: object, buffer: int) -> None:
-        self.client = client
+        self.client: object = client
         self.closed_by: Reason | None = None
         self.left: deque[Observation] = deque()
+        self.send: MemoryObjectSendStream[Observation]
+        self.receive: MemoryObjectReceiveStream[Observation]
         self.send, self.receive = anyio.create_memory_object_stream[Observation](buffer)
 
 
@@ -50,7 +53,7 @@ class Hub:
             try:
                 subscription.send.send_nowait(change)
             except anyio.WouldBlock:
-                logger.info("a subscriber fell behind by more than %d changes, its watch ends", self._buffer)
+                _logger.info("a subscriber fell behind by more than %d changes, its watch ends", self._buffer)
                 self.close(subscription, "overflow")
             except anyio.ClosedResourceError:
                 pass  # a watch was collected while this loop ran

@@ -3,7 +3,7 @@
 Both ride in context variables: they reach the calls made inside the block, and in tasks started inside it.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from datetime import datetime
@@ -18,8 +18,8 @@ T = TypeVar("T")
 _call_start: ContextVar[datetime | None] = ContextVar("call_start", default=None)
 _crash: ContextVar[bool] = ContextVar("crash_between_steps", default=False)
 
-started_at = _call_start.get
-crashes = _crash.get
+started_at: Callable[[], datetime | None] = _call_start.get
+crashes: Callable[[], bool] = _crash.get
 
 
 def call_start(started_at: datetime) -> AbstractContextManager[None]:

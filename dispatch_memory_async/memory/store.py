@@ -128,7 +128,7 @@ class Store:
         self._gone_of_job: dict[ULID, dict[int, StoredObject]] = {}
         self.told: list[Observation] = []
         """What watchers are to be told, in the order in which it happened."""
-        self.now = datetime.min.replace(tzinfo=UTC)
+        self.now: datetime = datetime.min.replace(tzinfo=UTC)
         """The time of the call that is under way."""
 
     # finding

@@ -19,12 +19,29 @@ class FrozenDict(dict[Any, Any]):
     def __init__(self, content: Mapping[Any, Any] = {}) -> None:
         """It is filled as it is made, so that nobody can fill it again."""
 
-    def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise TypeError("this mapping is read-only")
+    def __setitem__(self, *_: object) -> NoReturn:
+        raise _read_only()
 
-    __setitem__ = __delitem__ = __ior__ = _refuse
-    clear = popitem = pop = _refuse
-    setdefault = update = _refuse  # pyright: ignore[reportAssignmentType]
+    def __delitem__(self, *_: object) -> NoReturn:
+        raise _read_only()
+
+    def __ior__(self, *_: object) -> NoReturn:  # type: ignore[misc]
+        raise _read_only()
+
+    def clear(self) -> NoReturn:
+        raise _read_only()
+
+    def pop(self, *_: object) -> NoReturn:
+        raise _read_only()
+
+    def popitem(self) -> NoReturn:
+        raise _read_only()
+
+    def setdefault(self, *_: object) -> NoReturn:
+        raise _read_only()
+
+    def update(self, *_: object, **__: object) -> NoReturn:
+        raise _read_only()
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(frozenset(self.items()))
@@ -34,3 +51,7 @@ class FrozenDict(dict[Any, Any]):
 
     def __reduce__(self) -> tuple[type[Self], tuple[dict[Any, Any]]]:
         return type(self), (dict(self),)
+
+
+def _read_only() -> TypeError:
+    return TypeError("this mapping is read-only")

@@ -75,19 +75,19 @@ class Scheduler(ABC):
     """The capabilities that this shape has by itself."""
 
     def __init__(self, config: Config, store: Store) -> None:
-        self.config = config
-        self.store = store
+        self.config: Config = config
+        self.store: Store = store
         self._serials = count(1)
         yes, no = (Support(value=value, source=Source.DECLARED) for value in (Tristate.YES, Tristate.NO))
         own = {capability: yes if capability in self.supported else no for capability in Capability}
-        self.capabilities = Capabilities(
+        self.capabilities: Capabilities = Capabilities(
             support={**own, **config.capabilities},
             rules={**dict.fromkeys(Action, yes), **config.rules},
             native={**dict.fromkeys(Action, no), **config.native},
             call_bound=config.call_bound,
         )
         """What this cluster can do: the shape's own, under what the configuration says."""
-        self.unsupported = frozenset(
+        self.unsupported: frozenset[str] = frozenset(
             call for call in _OPTIONAL if getattr(type(self), call) is getattr(Scheduler, call)
         )
         """The calls of the SPI that this shape does not have."""

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Hashable, Mapping
 from datetime import datetime
+from typing import ClassVar
 
 from ...model import (
     Action,
@@ -37,7 +38,9 @@ _COUNT = re.compile("[0-9]{1,19}")
 class Kubeflow(Scheduler):
     """A Kubernetes with Kubeflow Trainer, JobSet and Kueue. It has no requeue, and no bit to restore (KF-8)."""
 
-    supported = frozenset({Capability.HOLD, Capability.HOLD_RUNNING, Capability.WATCH, Capability.CESSATION})
+    supported: ClassVar[frozenset[Capability]] = frozenset(
+        {Capability.HOLD, Capability.HOLD_RUNNING, Capability.WATCH, Capability.CESSATION}
+    )
 
     def __init__(self, config: Config, store: Store) -> None:
         super().__init__(config, store)

@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Mapping
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
+from typing import ClassVar
 
 from ulid import ULID
 
@@ -42,7 +43,7 @@ BACK_TO_WAIT = (State.PENDING, Cause.REQUEUED)
 class Slurm(Scheduler):
     """A Slurm."""
 
-    supported = frozenset(
+    supported: ClassVar[frozenset[Capability]] = frozenset(
         {
             Capability.GATED_START,
             Capability.HOLD,
