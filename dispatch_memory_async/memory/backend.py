@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from anyio.lowlevel import checkpoint
 from ulid import ULID
@@ -94,12 +94,12 @@ class View:
         self._cluster.hub.close_all(self)
         await checkpoint()
 
-    async def _call(self, call: Call, check: Callable[[], None] | None, act: Callable[[], T]) -> T:
+    async def _call(self, call: Call, check: Callable[..., object] | None, act: Callable[..., T], *given: Any) -> T:
         cluster = self._cluster
         cluster.check_thread()
         await checkpoint()
         with cluster.lock:
-            return cluster.call(self, call, check, act)
+            return cluster.call(self, call, check, act, *given)
 
     # Adapter
 
@@ -143,17 +143,15 @@ class View:
 
     async def get(self, ref: Ref) -> Observation:
         """Look at one object, see :meth:`~dispatch_memory_async.spi.Adapter.get`."""
-        scheduler = self._scheduler
-        return await self._call(Call("get", ref), lambda: check_kind("ref", ref, Ref), lambda: scheduler.get(ref))
+        cluster = self._cluster  # not by `_call`: measured, one coroutine less is a tenth of the most frequent call
+        cluster.check_thread()
+        await checkpoint()
+        with cluster.lock:
+            return cluster.call(self, Call("get", ref), _check_ref, self._scheduler.get, ref)
 
     async def find(self, job_id: ULID) -> tuple[Observation, ...]:
         """All objects of a job, see :meth:`~dispatch_memory_async.spi.Adapter.find`."""
-        scheduler = self._scheduler
-        return await self._call(
-            Call("find", None, job_id),
-            lambda: check_ulid("job_id", job_id),
-            lambda: scheduler.find_all(job_id),
-        )
+        return await self._call(Call("find", None, job_id), _check_job_id, self._scheduler.find_all, job_id)
 
     async def stop(self, ref: Ref, *, deadline: datetime | None = None) -> None:
         """End an object on purpose, see :meth:`~dispatch_memory_async.spi.Adapter.stop`.
@@ -367,6 +365,14 @@ class ReadOnlyBackend(Backend):
         if read_only is not True:
             raise ReadOnlyError("this backend was opened read-only, so are its views")
         return super().view(read_only=True)
+
+
+def _check_ref(ref: object) -> None:
+    check_kind("ref", ref, Ref)
+
+
+def _check_job_id(job_id: object) -> None:
+    check_ulid("job_id", job_id)
 
 
 def _deadline(deadline: object) -> Callable[[], object]:

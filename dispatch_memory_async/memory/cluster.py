@@ -137,13 +137,16 @@ class Cluster:
         self.store.now = now
         return now
 
-    def call(self, client: Client, call: Call, check: Callable[[], None] | None, act: Callable[[], T]) -> T:
+    def call(
+        self, client: Client, call: Call, check: Callable[..., object] | None, act: Callable[..., T], *given: Any
+    ) -> T:
         """Make one call of the SPI: checked, done, told and put down. The caller holds the lock.
 
         :param client: the client
         :param call: what it asks
         :param check: refuses bad arguments
         :param act: what is to be done, in the moment of the call
+        :param given: what both are called with
         """
         if client.closed:
             self.check_open(client)
@@ -151,10 +154,10 @@ class Cluster:
         call.view, call.at = client.name, self.tick()
         try:
             store.settle()
-            self._admit(client, call, check)
+            self._admit(client, call, check, given)
             before = len(store.told)
             try:
-                answer = act()
+                answer = act(*given)
             finally:
                 if len(store.told) > before:
                     call.landed_at = call.at
@@ -171,14 +174,14 @@ class Cluster:
             if store.told:
                 self._tell()
 
-    def _admit(self, client: Client, call: Call, check: Callable[[], None] | None) -> None:
+    def _admit(self, client: Client, call: Call, check: Callable[..., object] | None, given: tuple[Any, ...]) -> None:
         """Refuse what must not be done, in the order in which refusals come."""
         if call.writes and client.read_only:
             raise ReadOnlyError(f"{client.name} is read-only, {call.name} would change something")
         if call.name in self.scheduler.unsupported:
             raise UnsupportedError(f"{call.name}: the {self.config.shape} shape has no such call")
         if check is not None:
-            check()
+            check(*given)
         if self.faults:
             self._inject("none", call)
         if call.deadline is not None:

@@ -22,7 +22,12 @@ FOLLOWING = "following.py"
 
 MUTANTS = (
     # 2.2 Time, and what every call does
-    Mutant("TM-1", BACKEND, "        await checkpoint()\n        with cluster.lock:", "        with cluster.lock:"),
+    Mutant(
+        "TM-1",
+        BACKEND,
+        "        await checkpoint()\n        with cluster.lock:\n            return cluster.call(self, call,",
+        "        with cluster.lock:\n            return cluster.call(self, call,",
+    ),
     Mutant("TM-1", ENV, "        await checkpoint()\n", ""),
     Mutant("TM-1", CLUSTER, "        if client.closed:\n", "        if False:\n"),
     Mutant(

@@ -117,7 +117,7 @@ class Scheduler(ABC):
     def find(self, ref: Ref) -> StoredObject:
         """The remembered object that answers to a ref."""
         item = self.store.remembered.get(ref.id)
-        if item is None or not self.answers(item, ref):
+        if item is None or (item.ref is not ref and not self.answers(item, ref)):
             raise self._not_found(ref, item)
         return item
 
