@@ -154,7 +154,8 @@ async def until(
     :raises InvalidError: if an argument is not what it should be
     :raises ClosedError: if the adapter is closed meanwhile
     """
-    check_kind("adapter", adapter, Adapter)
+    if not isinstance(adapter, Adapter):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidError(f"adapter: found {short(adapter)}, expected an Adapter")
     check_kind("ref", ref, Ref)
     check_kind("predicate", predicate, Callable)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     check_kind("timeout", timeout, timedelta, type(None))
