@@ -161,7 +161,6 @@ class Cluster:
             finally:
                 if len(store.told) > before:
                     call.landed_at = call.at
-                    store.settle()
             if self.faults:
                 self._inject("kept", call)
         except DispatchError as error:

@@ -194,7 +194,7 @@ def test_it_is_a_count_or_none_2_7(shape: Shape, keep: Any) -> None:
 
 def stored() -> int:
     gc.collect()
-    return sum(isinstance(found, StoredObject) for found in gc.get_objects())
+    return sum(type(found) is StoredObject for found in gc.get_objects())
 
 
 async def test_a_long_run_has_bounded_memory_2_7(shape: Shape) -> None:

@@ -42,12 +42,6 @@ MUTANTS = (
         "TM-2", STORE, "(due, item.order, next(self._serials), action", "(due, -item.order, next(self._serials), action"
     ),
     Mutant(
-        "TM-2",
-        CLUSTER,
-        "                    call.landed_at = call.at\n                    store.settle()",
-        "                    call.landed_at = call.at",
-    ),
-    Mutant(
         "TM-2", CLUSTER, "            answer = act()\n            self.store.settle()", "            answer = act()"
     ),
     Mutant("TM-3", CLUSTER, "        if now < self.store.now:\n            return self.store.now\n", ""),
