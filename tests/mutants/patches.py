@@ -254,7 +254,7 @@ MUTANTS = (
         '            self._close("cancelled")\n            raise\n        if subscription and',
         "            raise\n        if subscription and",
     ),
-    Mutant("WA-3", HUB, "if client is None or subscription.client is client:", "if True:"),
+    Mutant("2.7", HUB, "if client is None or subscription.client is client:", "if True:"),
     Mutant("WA-4", FOLLOWING, "        self._ready.extend((*gone, *snapshot))", "        self._ready.extend(snapshot)"),
     Mutant(
         "WA-4",
