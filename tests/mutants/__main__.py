@@ -40,15 +40,18 @@ def verdict(mutant: Mutant) -> str:
         shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
         (copy / mutant.module).write_text(source.replace(mutant.text, mutant.instead))
         options = ["-x", "-q", "-k", "not trio", "-p", "no:cacheprovider", "-o", f"pythonpath={place} {ROOT}"]
-        done = subprocess.run(  # noqa: S603  # our own interpreter on our own files
-            [sys.executable, "-m", "pytest", *options, *files],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
+        try:
+            done = subprocess.run(  # noqa: S603  # our own interpreter on our own files
+                [sys.executable, "-m", "pytest", *options, *files],
+                cwd=ROOT,
+                env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+                capture_output=True,
+                text=True,
+                timeout=300,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return "caught"  # it waits for ever, as a test would notice
     if done.returncode == 1 and re.search(r"^FAILED|^ERROR", done.stdout, re.MULTILINE):
         return "caught"
     return f"survived ({done.stdout.strip().splitlines()[-1:]})"
