@@ -5,7 +5,7 @@ It is plain and synchronous; whoever holds it holds the lock.
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from heapq import heappop, heappush
 from itertools import count
@@ -24,7 +24,8 @@ __all__ = ("Action", "Ending", "Store", "StoredExecution", "StoredObject")
 class StoredExecution:
     """One execution: its processes and the node under them."""
 
-    attempt: str
+    serial: int
+    """What its attempt is made from when somebody asks; the text would weigh as much as the rest."""
     epoch: int
     started_at: datetime
     ended_at: datetime | None = None
@@ -81,7 +82,7 @@ class StoredObject:
     admin_held: bool = False
     active: bool = True
     restarts: int = 0
-    executions: list[StoredExecution] = field(default_factory=list[StoredExecution])
+    executions: tuple[StoredExecution, ...] = ()
     ending: Ending | None = None
     arose_at: datetime | None = None
     """When the cause arose, for as long as it can be read."""

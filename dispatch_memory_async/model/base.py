@@ -68,6 +68,7 @@ def altered(value: V, **fields: object) -> V:
     return twin
 
 
+_EMPTY = FrozenDict()  # one for all values: most mappings are empty
 _fields = functools.cache(msgspec.structs.fields)
 _PATH = re.compile(r"(?P<what>.*?)(?: - at (?P<key>`key` in )?`\$(?P<path>.*)`)?", re.DOTALL)
 _WORDS = {
@@ -156,7 +157,8 @@ def _frozen(where: str, value: Any) -> Any:
         case None | StrEnum() | int():
             return value
         case dict():
-            return FrozenDict({_frozen(where, key): _frozen(where, item) for key, item in value.items()})  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
+            frozen = {_frozen(where, key): _frozen(where, item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
+            return FrozenDict(frozen) if frozen else _EMPTY
         case datetime():
             return as_moment(where, value)
         case str():

@@ -49,13 +49,13 @@ MUTANTS = (
     Mutant(
         "TM-4",
         "model/base.py",
-        "            return FrozenDict({_frozen(where, key): _frozen(where, item) for key, item in value.items()})",
+        "            return FrozenDict(frozen) if frozen else _EMPTY",
         "            return value",
     ),
     Mutant(
         "TM-5",
         BASE,
-        'return str(uuid5(_NAMES, f"{kind} {next(self._serials)}"))',
+        'return str(uuid5(_NAMES, f"{kind} {serial}"))',
         "import uuid\n\n        return str(uuid.uuid4())",
     ),
     Mutant("TM-6", BASE, "if item.admin_held:\n            return Cause.ADMIN_HELD", "if False:\n            pass"),

@@ -5,7 +5,7 @@ synchronous and works on the store; the moment of the call is the store's ``now`
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import count
 from typing import Any, ClassVar
@@ -54,14 +54,14 @@ _OPTIONAL = ("requeue", "restore_requeue_bit")
 """The calls of the SPI that a shape may lack; it lacks those that it does not define."""
 
 
-_NOTHING = Observation(
+BLANK = Observation(
     ref=Ref(name="nothing", id="0", submitted_at=None),
     job_id=ULID.from_int(0),
     submission=1,
     state=State.PENDING,
     observed_at=datetime.min.replace(tzinfo=UTC),
 )
-"""What an object's first observation is made from, without checking its checked parts again."""
+"""What an object's first ref and observation are made from, without checking its checked parts again."""
 
 
 class Scheduler(ABC):
@@ -77,7 +77,8 @@ class Scheduler(ABC):
     def __init__(self, config: Config, store: Store) -> None:
         self.config: Config = config
         self.store: Store = store
-        self._serials = count(1)
+        self.serials: Iterator[int] = count(1)
+        """The numbers from which identifiers are made."""
         yes, no = (Support(value=value, source=Source.DECLARED) for value in (Tristate.YES, Tristate.NO))
         own = {capability: yes if capability in self.supported else no for capability in Capability}
         self.capabilities: Capabilities = Capabilities(
@@ -92,9 +93,10 @@ class Scheduler(ABC):
         )
         """The calls of the SPI that this shape does not have."""
 
-    def opaque(self, kind: str) -> str:
+    @staticmethod
+    def opaque(kind: str, serial: int) -> str:
         """An identifier that never repeats within this backend."""
-        return str(uuid5(_NAMES, f"{kind} {next(self._serials)}"))
+        return str(uuid5(_NAMES, f"{kind} {serial}"))
 
     # identity
 
@@ -227,9 +229,10 @@ class Scheduler(ABC):
         return None
 
     def _execution(self, item: StoredObject, run: StoredExecution) -> Execution:
-        own = {"DISPATCH_ATTEMPT": run.attempt, "DISPATCH_EPOCH": str(run.epoch)}
+        attempt = self.opaque("attempt", run.serial)
+        own = {"DISPATCH_ATTEMPT": attempt, "DISPATCH_EPOCH": str(run.epoch)}
         return Execution(
-            attempt=run.attempt,
+            attempt=attempt,
             epoch=run.epoch,
             env={**item.job.env, **own},
             started_at=run.started_at,
@@ -247,7 +250,7 @@ class Scheduler(ABC):
 
     def make(self, job: Job, submission: int, ref: Ref, **fields: Any) -> StoredObject:
         """A new pending object, remembered and told."""
-        observation = altered(_NOTHING, ref=ref, job_id=job.id, submission=submission)
+        observation = altered(BLANK, ref=ref, job_id=job.id, submission=submission)
         item = StoredObject(self.store.next_order(), job, submission, ref, observation, **fields)
         item.shown = self.observe(item)
         self.store.add(item)
@@ -324,8 +327,8 @@ class Scheduler(ABC):
     def begin(self, item: StoredObject, at: datetime) -> StoredExecution:
         """A new execution, on a node of its own."""
         number = epoch(item.submission, self.restart(item))
-        run = StoredExecution(attempt=self.opaque("attempt"), epoch=number, started_at=at)
-        item.executions.append(run)
+        run = StoredExecution(serial=next(self.serials), epoch=number, started_at=at)
+        item.executions += (run,)
         item.state, item.cause, item.waiting, item.detail = State.RUNNING, None, None, ""
         return run
 

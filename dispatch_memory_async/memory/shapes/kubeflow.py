@@ -21,7 +21,7 @@ from ...model import (
 from ...model.base import altered
 from ..config import Config
 from ..store import Store, StoredExecution, StoredObject, later
-from .base import Scheduler, refuse_ended, require, stale, whole_second
+from .base import BLANK, Scheduler, refuse_ended, require, stale, whole_second
 
 __all__ = ("Kubeflow",)
 
@@ -60,7 +60,8 @@ class Kubeflow(Scheduler):
         if name in self._names:
             raise AlreadyExistsError(f"the name {name} is in use, by an object that was not stopped")
         self._names.add(name)
-        ref = Ref(name=name, id=self.opaque("object"), submitted_at=whole_second(self.store.now))
+        uid = self.opaque("object", next(self.serials))
+        ref = altered(BLANK.ref, name=name, id=uid, submitted_at=whole_second(self.store.now))
         return self.make(job, submission, ref, native_restarts=int(settings.get(MAX_RESTARTS, "0")))
 
     @staticmethod

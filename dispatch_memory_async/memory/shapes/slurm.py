@@ -29,8 +29,9 @@ from ...model import (
 )
 from ...model.base import altered
 from ..config import Config
+from ..store import Action as Due
 from ..store import Ending, Store, StoredExecution, StoredObject, later
-from .base import Scheduler, refuse_ended, require, stale, whole_second
+from .base import BLANK, Scheduler, refuse_ended, require, stale, whole_second
 
 __all__ = ("Slurm",)
 
@@ -56,6 +57,7 @@ class Slurm(Scheduler):
     def __init__(self, config: Config, store: Store) -> None:
         super().__init__(config, store)
         self._ids = _Ids(config.max_job_id)
+        self._purged: Due = self._purge  # one bound method for all: a new one would cost each ended object 64 bytes
         history = config.capabilities.get(Capability.ACCOUNTING_HISTORY)
         self._accounting = history is not None and history.value is Tristate.YES
 
@@ -67,7 +69,7 @@ class Slurm(Scheduler):
 
     def start(self, job: Job, submission: int, settings: Mapping[str, str]) -> StoredObject:
         number = self._ids.take()
-        ref = Ref(name=f"dj-{job.id}", id=str(number), submitted_at=whole_second(self.store.now))
+        ref = altered(BLANK.ref, name=f"dj-{job.id}", id=str(number), submitted_at=whole_second(self.store.now))
         return self.make(job, submission, ref, gated=True, requeue_bit=REQUEUE in settings)
 
     @staticmethod
@@ -203,7 +205,7 @@ class Slurm(Scheduler):
         else:
             item.cause, item.ended_at = cause, at
             if self.config.min_job_age:
-                self.store.schedule(self.config.min_job_age, at, self._purge, item)
+                self.store.schedule(self.config.min_job_age, at, self._purged, item)
 
     def _purge(self, item: StoredObject, _: StoredExecution | None, due: datetime) -> None:
         """SL-12: an ended object is forgotten."""
