@@ -7,7 +7,7 @@ import nox
 nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "venv"
 nox.options.error_on_missing_interpreters = False
-nox.options.sessions = ["lint", "types", "tests", "mutants", "docs", "demo"]
+nox.options.sessions = ["lint", "types", "tests", "mutants", "matrix", "docs", "demo"]
 
 GROUPS = nox.project.load_toml("pyproject.toml")
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
@@ -77,3 +77,10 @@ def mutants(session: nox.Session) -> None:
     """Every rule taken back once by a small patch: each must make a test that names the rule fail."""
     install(session, "test")
     session.run("python", "-m", "tests.mutants", *session.posargs)
+
+
+@nox.session
+def matrix(session: nox.Session) -> None:
+    """The conformance suite on broken adapters: every check catches one, and every one that shows is caught."""
+    install(session, "test")
+    session.run("python", "-m", "pytest", "-m", "matrix", "tests/conformance/test_matrix.py", *session.posargs)

@@ -144,16 +144,27 @@ class Holder(Protocol):
 
 @runtime_checkable
 class Requeuer(Protocol):
-    """Objects can be put back to wait."""
+    """Objects can be put back to wait.
+
+    An adapter may have these calls and a scheduler that cannot requeue: then both are
+    :class:`~dispatch_memory_async.model.UnsupportedError`, whatever they are given, and ``Requeue`` is not a yes. Where
+    a scheduler requeues but knows no requeue bit, ``requeue_bit`` is ``None`` and ``restore_requeue_bit`` alone is
+    unsupported.
+    """
 
     async def requeue(self, ref: Ref, meta: CallMeta) -> None:
         """Put an object back to wait, as a further execution of the same submission.
+
+        The execution of a running object is ended first. Then the object is Pending with cause ``Requeued``; or with
+        ``Held`` or ``AdminHeld``, if it carried such a hold, which stays in force. Its gate is open, its times and exit
+        code are ``None``, ``restarts`` is one higher, the requeue bit is as it was. The submit time may have moved: the
+        old exact ref then matches no more, and the weak one goes on.
 
         :raises NotFoundError: if no object answers to the exact ref
         :raises PendingError: if it is waiting already
         :raises RunningError: if it is just ending
         :raises CrashedError: if the caller crashed between its steps: the requeue bit is left set
-        :raises UnsupportedError: if this scheduler has no such call
+        :raises UnsupportedError: if this scheduler cannot requeue
         :raises ExpiredError: if the command started after the deadline
         """
         ...
@@ -161,7 +172,7 @@ class Requeuer(Protocol):
     async def restore_requeue_bit(self, ref: Ref, meta: CallMeta) -> None:
         """Clear the bit by which the scheduler requeues a live object on its own authority.
 
-        :raises UnsupportedError: if this scheduler has no such bit
+        :raises UnsupportedError: if this scheduler has no such bit, or cannot requeue at all
         :raises NotFoundError: if no object answers to the exact ref
         :raises FinishedError: if the object has ended
         :raises ExpiredError: if the command started after the deadline
@@ -183,16 +194,35 @@ class NativePolicyCompiler(Protocol):
 
 @runtime_checkable
 class Watch(Protocol):
-    """An async iterator and async context manager over observations."""
+    """An async iterator and async context manager over observations.
+
+    It begins at its first iteration, or on entering the context: with the current observation of every remembered
+    object, in the order of start. Then it tells every change once, when it is so and not before, in the order in which
+    the changes happened. An object that leaves the scheduler's memory is told as ``Gone``. A call that changes nothing
+    is not told.
+
+    What is told and not read yet may be bounded; the snapshot does not count. The first change that does not fit ends
+    the watch. No call and no other watch waits for a slow one, or fails by it.
+
+    When it ends, what it was told before is still given, then the iteration ends. One whose client is closed before it
+    has begun gives nothing, and entering it is a :class:`~dispatch_memory_async.model.ClosedError`.
+    """
 
     @property
     def synced(self) -> bool:
-        """Whether the first snapshot has been handed out whole, so that what is absent does not exist."""
+        """Whether the snapshot has been handed out whole, so that what was absent did not exist.
+
+        True once its last observation was given, or, if there is none, once the watch has begun; and from then on.
+        """
         ...
 
     @property
     def closed_by(self) -> Literal["overflow", "cancelled", "closed"] | None:
-        """Why the watch ended; ``None`` while it is open."""
+        """Why the watch ended; ``None`` while it is open. The first reason stays.
+
+        ``overflow``: a change did not fit. ``cancelled``: a cancellation struck its iteration. ``closed``: it was
+        closed, its context was left, or its client was closed.
+        """
         ...
 
     def __aiter__(self) -> Self: ...
@@ -215,7 +245,10 @@ class Watcher(Protocol):
     """Changes can be followed."""
 
     def watch(self) -> Watch:
-        """The current observation of every remembered object, then every change, in order."""
+        """A new watch, which tells what is there and then every change; see :class:`Watch`.
+
+        :raises ClosedError: if the adapter is closed
+        """
         ...
 
 

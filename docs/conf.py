@@ -21,7 +21,7 @@ project = "dispatch-memory-async"
 author = "The dispatch-memory-async developers"
 copyright = f"2026, {author}"  # noqa: A001  # the name is Sphinx's
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "rule_index"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "rule_index", "check_index"]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = project
@@ -39,7 +39,7 @@ python_use_unqualified_type_names = True
 nitpicky = True
 # Builds have no network, so nothing of the standard library or of our dependencies can be linked to.
 nitpick_ignore_regex = [
-    ("py:.*", r"(collections\.abc|contextlib|datetime|enum|types|typing|ulid|ulid\.ULID|msgspec)\..*"),
+    ("py:.*", r"(collections(?:\.abc)?|contextlib|datetime|enum|types|typing|ulid|ulid\.ULID|msgspec)\..*"),
 ]
 
 HANDED_OUT = {"Env", "MemoryWatch", "Resubscribing", "View"}

@@ -5,6 +5,8 @@ import pytest
 from dispatch_memory_async import Shape
 from tests.support import Clock
 
+pytest_plugins = ["pytester"]
+
 
 @pytest.fixture(params=["asyncio", "trio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from .demo import add_to
+from . import conformance, demo, settings
 
 __all__ = ("main",)
 
@@ -35,7 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND", title="commands")
-    add_to(commands.add_parser)
+    for command in (demo, conformance, settings):
+        command.add_to(commands.add_parser)
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure:
         reconfigure(errors="backslashreplace")  # a job's name may be more than the terminal can show

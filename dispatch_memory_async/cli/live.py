@@ -14,8 +14,8 @@ from rich.text import Text
 
 from ..model import Observation, State
 from .replay import View
-from .report import change, label, moment
 from .stories import Item, Story
+from .wording import change, label, moment
 
 __all__ = ("Live",)
 

@@ -1,16 +1,16 @@
-"""What the demo says: a line for every change, what was shown at the end, and the same for machines."""
+"""What the demo says: each change or the live table, what was shown at the end, and the same for machines."""
 
 import importlib.util
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
 from textwrap import fill
 
 from ..memory import Execution
 from ..model import Cause, Observation, format_duration
 from .replay import Replay, Verdict, View
 from .stories import Item, Story
+from .wording import change, label, moment
 
 __all__ = ("Lines", "best_view", "document", "lines")
 
@@ -31,28 +31,6 @@ def best_view(story: Story) -> View:
 
         return Live(story)
     return Lines()
-
-
-def change(item: Item, seen: Observation) -> str:
-    """What an object has come to, on one line."""
-    words = [f"{seen.state:<9}"]
-    if seen.cause:
-        words.append(seen.cause)
-    if seen.exit_code is not None:
-        words.append(f"exit {seen.exit_code}")
-    if seen.restarts:
-        words.append(f"restart {seen.restarts}")
-    return f"{label(item):<7} {item.name:<21} {' '.join(words)}".rstrip()
-
-
-def label(item: Item) -> str:
-    """The job's id in the record, and the number of the submission if it is not the first."""
-    return str(item.record) if item.submission == 1 else f"{item.record}-s{item.submission}"
-
-
-def moment(at: datetime) -> str:
-    """A time, in UTC, as a person reads it."""
-    return at.strftime("%Y-%m-%d %H:%M:%S")
 
 
 def lines(replay: Replay, verdicts: Sequence[Verdict] | None, record: str) -> Iterator[str]:

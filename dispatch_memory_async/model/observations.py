@@ -19,9 +19,10 @@ class Observation(Value, frozen=True, kw_only=True):
     :ivar state: where it stands
     :ivar cause: why it stands there; ``None`` where there is nothing to say
     :ivar gated: whether its gate is shut
-    :ivar hold: the hold instance in force
+    :ivar hold: the hold instance in force; of an object that has ended, the one that it still carries, which is in
+        force again after a requeue
     :ivar restarts: the restart counter that this scheduler shows
-    :ivar requeue_bit: whether the scheduler may requeue it by itself; ``None`` where there is no such bit
+    :ivar requeue_bit: whether the scheduler may requeue it by itself; ``None`` if this scheduler has no such bit
     :ivar exit_code: what the latest execution exited with, if that is known
     :ivar started_at: when the latest execution began; ``None`` while pending
     :ivar ended_at: when the object ended

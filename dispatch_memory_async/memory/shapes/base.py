@@ -74,6 +74,14 @@ class Scheduler(ABC):
     supported: ClassVar[frozenset[Capability]]
     """The capabilities that this shape has by itself."""
 
+    lacks: ClassVar[frozenset[str]]
+    """The calls of the environment of which it has no notion."""
+
+    @staticmethod
+    @abstractmethod
+    def traits(config: Config) -> dict[str, Any]:
+        """In what it differs from other schedulers, as the conformance suite's traits say it."""
+
     def __init__(self, config: Config, store: Store) -> None:
         self.config: Config = config
         self.store: Store = store

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Hashable, Mapping
 from datetime import datetime
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ...model import (
     Action,
@@ -41,6 +41,18 @@ class Kubeflow(Scheduler):
     supported: ClassVar[frozenset[Capability]] = frozenset(
         {Capability.HOLD, Capability.HOLD_RUNNING, Capability.WATCH, Capability.CESSATION}
     )
+
+    lacks: ClassVar[frozenset[str]] = frozenset({"requeue_externally"})
+
+    @staticmethod
+    def traits(config: Config) -> dict[str, Any]:
+        return {
+            "unique_names": True,
+            "stop": "nothing",
+            "preemption": "waiting",
+            "node_loss": "wedged",
+            "evidence_window": config.evidence_window,
+        }
 
     def __init__(self, config: Config, store: Store) -> None:
         super().__init__(config, store)

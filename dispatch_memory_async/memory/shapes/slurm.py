@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Mapping
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ulid import ULID
 
@@ -53,6 +53,21 @@ class Slurm(Scheduler):
             Capability.CESSATION,
         }
     )
+
+    lacks: ClassVar[frozenset[str]] = frozenset({"deactivate_externally", "reactivate_externally"})
+
+    @staticmethod
+    def traits(config: Config) -> dict[str, Any]:
+        return {
+            "unique_names": False,
+            "stop": "cancelled",
+            "preemption": "ended",
+            "node_loss": "ended",
+            "node_timeout": config.slurmd_timeout,
+            "forgets_after": config.min_job_age or None,
+            "moves_submit_time": True,
+            "ids_repeat_after": config.max_job_id,
+        }
 
     def __init__(self, config: Config, store: Store) -> None:
         super().__init__(config, store)

@@ -1,0 +1,34 @@
+"""The conformance suite: whether a controller can trust an adapter, rule by rule.
+
+Write a :class:`Harness` for your adapter and run the suite with :func:`run_backend`, as a pytest class
+(:class:`~dispatch_memory_async.conformance.pytest_face.BackendConformance`) or on the command line.
+"""
+
+from .backend import BACKEND
+from .bed import Bed
+from .checks import Check
+from .findings import CheckFailed
+from .harness import ABILITIES, Cluster, Fault, Harness, NodeLoss, Preemption, Stop, Timings, Traits
+from .report import Report, Result
+from .run import SUITE_VERSION, run_backend, run_check
+
+__all__ = (
+    "ABILITIES",
+    "BACKEND",
+    "SUITE_VERSION",
+    "Bed",
+    "Check",
+    "CheckFailed",
+    "Cluster",
+    "Fault",
+    "Harness",
+    "NodeLoss",
+    "Preemption",
+    "Report",
+    "Result",
+    "Stop",
+    "Timings",
+    "Traits",
+    "run_backend",
+    "run_check",
+)

@@ -1,0 +1,1 @@
+"""The conformance suite on the memory adapter, whole and broken on purpose."""
