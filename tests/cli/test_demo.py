@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from datetime import datetime
 from pathlib import Path
@@ -193,6 +194,15 @@ class Interrupted(View):
         signal.raise_signal(signal.SIGINT)
 
 
+@pytest.fixture
+def listening() -> Iterator[None]:
+    """SIGINT as in a terminal: whoever runs the tests in the background has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("listening")
 def test_ctrl_c_ends_it_with_what_was_done_so_far(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     """US-4: no traceback, and what happened until then is told. In the first second 18 jobs were submitted."""
     monkeypatch.setattr(demo, "best_view", Interrupted)
