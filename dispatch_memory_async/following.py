@@ -159,13 +159,14 @@ async def until(
     check_kind("ref", ref, Ref)
     check_kind("predicate", predicate, Callable)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     check_kind("timeout", timeout, timedelta, type(None))
-    with anyio.fail_after(None if timeout is None else timeout.total_seconds()):
+    with anyio.move_on_after(None if timeout is None else timeout.total_seconds()):
         followed = await adapter.weaken_identity(ref) if isinstance(adapter, IdentityWeakener) else ref
         if isinstance(adapter, Watcher):
             return await _until_told(adapter, followed, predicate)
         while not predicate(seen := await adapter.get(followed)):  # noqa: ASYNC110  # nothing here tells of changes
             await anyio.sleep(POLL.total_seconds())
         return seen
+    raise TimeoutError(f"{ref} did not come to be as awaited within {timeout}")
 
 
 async def _until_told(adapter: Adapter, ref: Ref, predicate: Callable[[Observation], bool]) -> Observation:

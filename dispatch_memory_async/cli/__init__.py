@@ -4,8 +4,10 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 
 from . import conformance, demo, settings
+from .input import refuse
 
 __all__ = ("main",)
 
@@ -34,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {version('dispatch-memory-async')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", title="commands")
     for command in (demo, conformance, settings):
         command.add_to(commands.add_parser)
@@ -54,4 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # whoever read the output has gone: nothing is left to say, not even by the interpreter's own last flush
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = BROKEN_PIPE
+    except* OSError as errors:  # the device that the output goes to is full, say
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = refuse("", f"the output cannot be written: {errors.exceptions[0]}")
     return status

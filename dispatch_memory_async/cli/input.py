@@ -20,13 +20,15 @@ def read(name: str) -> bytes:
     try:
         return sys.stdin.buffer.read() if name == STANDARD_INPUT else Path(name).read_bytes()
     except (OSError, ValueError) as error:
-        raise BadUseError(f"{name}: {error}") from error
+        raise BadUseError(f"{name}: {getattr(error, 'strerror', None) or error}") from error
 
 
 def refuse(command: str, message: object) -> int:
     """Say that a command is used badly.
 
+    :param command: which; empty for any
     :return: the exit status
     """
-    print(f"dispatch-memory {command}: error: {message}", file=sys.stderr)  # noqa: T201
+    program = f"dispatch-memory {command}".strip()
+    print(f"{program}: error: {message}", file=sys.stderr)  # noqa: T201
     return 2

@@ -109,7 +109,8 @@ def read(data: bytes) -> History:
     names = [name.decode(errors="replace") for name in header]
     for column in COLUMNS:
         if names.count(column) != 1:
-            raise _refused(top, column, f"it {names.count(column)} times among the names of the columns", "it once")
+            found = "no column of that name" if column not in names else "several columns of that name"
+            raise _refused(top, column, found, "one")
     if not rows:
         raise _refused(top + 1, COLUMNS[0], "nothing", "a run")
     jobs: dict[int, list[Run]] = {}

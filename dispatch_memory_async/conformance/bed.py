@@ -123,6 +123,10 @@ class Bed:
         """A deadline that is far enough."""
         return self.cluster.now() + TIME_TO_CALL
 
+    def soon(self) -> datetime:
+        """A deadline that can be waited out."""
+        return self.cluster.now() + self.timings.poll
+
     def past(self) -> datetime:
         """A deadline that has long passed."""
         return self.cluster.now() - A_DAY

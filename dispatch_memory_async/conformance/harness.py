@@ -48,6 +48,10 @@ class Fault(StrEnum):
     """The caller of a requeue dies after its first step."""
     LOST_REPLY = "LostReply"
     """The call does what it does, and its reply is lost."""
+    LATE_LANDING = "LateLanding"
+    """The call's reply is given up, and it does what it does later, within ``call_bound``."""
+    LAGGED_READ = "LaggedRead"
+    """The read answers how things stood a while ago, less than the ``wait`` of the timings."""
 
 
 class Preemption(StrEnum):

@@ -1,7 +1,7 @@
 """Backend and View: the memory adapter's calls, each a few lines over what all clients share."""
 
 from collections.abc import Callable, Collection, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -27,7 +27,7 @@ from ..model.checks import as_moment, check_kind, check_ulid
 from ..model.frozen import FrozenDict
 from ..model.kinds import EPOCH_BOUND
 from ..model.texts import is_a, short
-from .cluster import Call, Cluster
+from .cluster import Call, Client, Cluster
 from .config import Config
 from .env import Env
 from .injection import crashes
@@ -38,7 +38,7 @@ __all__ = ("Backend", "ReadOnlyBackend", "View")
 T = TypeVar("T")
 
 
-class View:
+class View(Client):
     """One client of a memory scheduler: the whole SPI but ``OutputReader``, with watches of its own.
 
     Made by :meth:`Backend.view`; the backend itself is one too. Every call passes one checkpoint, where it can be
@@ -46,7 +46,7 @@ class View:
     """
 
     def __init__(self, cluster: Cluster, env: Env, name: str, *, read_only: bool) -> None:
-        self._cluster = cluster
+        super().__init__(cluster)
         self._scheduler = cluster.scheduler
         self._env = env
         self._closed = False
@@ -91,6 +91,8 @@ class View:
         """Close this client: its watches end, its calls are refused. Doing it again changes nothing."""
         self._cluster.check_thread()
         self._closed = True
+        if self in self._cluster.lags:
+            self._cluster.lag_reads(timedelta(0), self)
         self._cluster.hub.close_all(self)
         await checkpoint()
 
@@ -147,11 +149,20 @@ class View:
         cluster.check_thread()
         await checkpoint()
         with cluster.lock:
-            return cluster.call(self, Call("get", ref), _check_ref, self._scheduler.get, ref)
+            act = self._get_lagging if cluster.lags else self._scheduler.get
+            return cluster.call(self, Call("get", ref), _check_ref, act, ref)
+
+    def _get_lagging(self, ref: Ref) -> Observation:
+        at = self._cluster.as_of(self)
+        return self._scheduler.get_as_of(ref, at) if at else self._scheduler.get(ref)
+
+    def _find(self, job_id: ULID) -> tuple[Observation, ...]:
+        at = self._cluster.as_of(self)
+        return self._scheduler.find_all_as_of(job_id, at) if at else self._scheduler.find_all(job_id)
 
     async def find(self, job_id: ULID) -> tuple[Observation, ...]:
         """All objects of a job, see :meth:`~dispatch_memory_async.spi.Adapter.find`."""
-        return await self._call(Call("find", None, job_id), _check_job_id, self._scheduler.find_all, job_id)
+        return await self._call(Call("find", None, job_id), _check_job_id, self._find, job_id)
 
     async def stop(self, ref: Ref, *, deadline: datetime | None = None) -> None:
         """End an object on purpose, see :meth:`~dispatch_memory_async.spi.Adapter.stop`.
@@ -188,9 +199,9 @@ class View:
         Slurm: the requeue bit is set (``scontrol update Requeue=1``), the object requeued (``scontrol requeue``), the
         bit restored. Kubeflow: not supported.
         """
-        scheduler = self._scheduler
+        scheduler, crash = self._scheduler, crashes()
         await self._write_meta(
-            "requeue", ref, meta, CallMeta, lambda: scheduler.requeue(scheduler.find(ref), crash=crashes())
+            "requeue", ref, meta, CallMeta, lambda: scheduler.requeue(scheduler.find(ref), crash=crash)
         )
 
     async def restore_requeue_bit(self, ref: Ref, meta: CallMeta) -> None:
@@ -279,7 +290,7 @@ class View:
         return await self._call(
             Call("find_many"),
             check,
-            lambda: FrozenDict({job_id: self._scheduler.find_all(job_id) for job_id in asked}),
+            lambda: FrozenDict({job_id: self._find(job_id) for job_id in dict.fromkeys(asked)}),
         )
 
 

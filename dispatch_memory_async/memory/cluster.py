@@ -4,12 +4,14 @@ A call comes past its checkpoint, then under the lock: the clock is read once, w
 call acts, and the watchers are told. Nothing in here awaits.
 """
 
+import sys
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from datetime import UTC, datetime
-from typing import Any, Protocol, TypeVar
+from contextlib import AbstractContextManager, suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
 
 import msgspec
 from ulid import ULID
@@ -28,35 +30,49 @@ from ..model.base import altered
 from ..model.checks import as_moment
 from ..model.texts import is_a, short
 from .config import Config
-from .faults import Fault, without_trace
+from .faults import Effect, Fault, without_trace
 from .hub import Hub, Subscription
 from .injection import started_at
+from .past import Past
 from .shapes import SHAPES, Scheduler
-from .store import Store
+from .store import Store, earlier
 from .truth import CallRecord
 
 __all__ = ("Call", "Client", "Cluster")
 
 T = TypeVar("T")
 
+LAST = sys.maxsize
+"""The place in the order of start of what is not there yet."""
 
-class Client(Protocol):
-    """One client, as the cluster sees it."""
+
+class Client(ABC):
+    """One client, as the cluster sees it.
+
+    :param cluster: whose client it is
+    """
+
+    def __init__(self, cluster: "Cluster") -> None:
+        self._cluster = cluster
+
+    def is_of(self, cluster: "Cluster") -> bool:
+        """Whether it is a client of that cluster."""
+        return self._cluster is cluster
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """What it is called in the log."""
-        ...
 
     @property
+    @abstractmethod
     def read_only(self) -> bool:
         """Whether every change is to be refused."""
-        ...
 
     @property
+    @abstractmethod
     def closed(self) -> bool:
         """Whether it, or the cluster, is closed."""
-        ...
 
 
 class Call(msgspec.Struct):
@@ -109,6 +125,8 @@ class Cluster:
         self.scheduler: Scheduler = shape(config, self.store)
         self.hub: Hub = Hub(config.watch_buffer)
         self.faults: list[Fault] = []
+        self.lags: dict[Client | None, timedelta] = {}
+        """How far the reads of each client lag behind, and of all others (``None``); empty while none does."""
         self.closed: bool = False
         self.lock: AbstractContextManager[bool] = (
             threading.RLock()
@@ -155,12 +173,9 @@ class Cluster:
         try:
             store.settle()
             self._admit(client, call, check, given)
-            before = len(store.told)
-            try:
-                answer = act(*given)
-            finally:
-                if len(store.told) > before:
-                    call.landed_at = call.at
+            if self.faults:
+                self._put_off(call, act, given)
+            answer = self._act(call, act, given)
             if self.faults:
                 self._inject("kept", call)
         except DispatchError as error:
@@ -190,13 +205,70 @@ class Cluster:
                     f"{call.name}: started at {short(start)}, expected no later than {short(call.deadline)}"
                 )
 
-    def _inject(self, effect: str, call: Call) -> None:
+    def _act(self, call: Call, act: Callable[..., T], given: tuple[Any, ...]) -> T:
+        """Do what a call does, and put down when it changed something."""
+        before = len(self.store.told)
+        try:
+            return act(*given)
+        finally:
+            if len(self.store.told) > before:
+                call.landed_at = self.store.moment
+
+    def _put_off(self, call: Call, act: Callable[..., object], given: tuple[Any, ...]) -> None:
+        """Let a call act later (LT-1), if the first fault that strikes it says so."""
+        if not any(fault.call == call.name and fault.after for fault in self.faults):
+            return
+        fault = self._striking(call, "kept", "late")
+        if not fault or not fault.after:
+            return
+        if call.writes:
+            item = self.store.remembered.get(call.ref.id) if is_a(call.ref, Ref) else None
+            self.store.schedule(fault.after, item.order if item else LAST, self._land, call, act, given)
+        raise self._use(fault)
+
+    def _land(self, call: Call, act: Callable[..., object], given: tuple[Any, ...]) -> None:
+        with suppress(DispatchError):  # nobody is there to be told
+            self._act(call, act, given)
+
+    def _inject(self, effect: Effect, call: Call) -> None:
+        fault = self._striking(call, effect)
+        if fault:
+            raise self._use(fault)
+
+    def _striking(self, call: Call, *effects: Effect) -> Fault | None:
+        """The first fault with one of these effects that strikes a call."""
         for fault in self.faults:
-            if fault.call == call.name and fault.effect == effect and fault.strikes(call.record()):
-                fault.times -= 1
-                if not fault.times:
-                    self.faults.remove(fault)
-                raise fault.error.with_traceback(None)
+            if fault.call == call.name and fault.effect in effects and fault.strikes(call.record()):
+                return fault
+        return None
+
+    def _use(self, fault: Fault) -> DispatchError:
+        """Use a fault once; answer its error."""
+        fault.times -= 1
+        if not fault.times:
+            self.faults.remove(fault)
+        return fault.error.with_traceback(None)
+
+    # reads that lag (LT-2)
+
+    def lag_reads(self, by: timedelta, client: Client | None) -> None:
+        """Let the reads of a client, or of all, lag behind by so much; 0 ends it."""
+        if client is None:
+            self.lags.clear()
+        self.lags[client] = by
+        largest = max(self.lags.values())
+        if not largest:
+            self.lags.clear()
+            self.store.past = None
+        elif self.store.past:
+            self.store.past.lag = largest
+        else:
+            self.store.past = Past(largest)
+
+    def as_of(self, client: Client) -> datetime | None:
+        """The moment that the reads of a client show, if they lag behind."""
+        by = self.lags.get(client, self.lags.get(None))
+        return earlier(self.store.now, by) if by else None
 
     def records(self) -> tuple[CallRecord, ...]:
         """The call log."""

@@ -46,6 +46,7 @@ class Config(Value, frozen=True, kw_only=True):
         pod's ``terminationGracePeriodSeconds``)
     :ivar call_bound: a call lands at most this long after it started
     :ivar watch_buffer: how many undelivered changes a subscriber may fall behind by
+    :ivar accounting_lag: Slurm: history knows an object only so long after it was forgotten
     :ivar capabilities: overrides of the shape's own capabilities
     :ivar rules: overrides of the actions that rules may name
     :ivar native: overrides of the actions that the scheduler carries out itself; a yes needs a yes in ``rules``
@@ -60,6 +61,7 @@ class Config(Value, frozen=True, kw_only=True):
     kill_wait: timedelta = timedelta(0)
     call_bound: timedelta = timedelta(seconds=25)
     watch_buffer: Annotated[int, Meta(ge=1, le=LARGEST)] = 64
+    accounting_lag: timedelta = timedelta(0)
     capabilities: Mapping[Capability, Support] = {}
     rules: Mapping[Action, Support] = {}
     native: Mapping[Action, Support] = {}

@@ -1,14 +1,16 @@
 """The environment: the scheduler's side of the world, and the ground truth."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import TypeVar
 
 from anyio.lowlevel import checkpoint
 
 from ..model import Cause, DispatchError, InvalidError, Ref
-from ..model.checks import as_text, check_kind
-from ..model.texts import short
-from .cluster import Cluster
+from ..model.checks import as_text, check_kind, plain_time
+from ..model.texts import is_a, short
+from .cluster import Client, Cluster
+from .config import check_length
 from .faults import Effect, Fault, check_fault
 from .store import StoredObject
 from .truth import CallRecord, Execution, Truth
@@ -140,6 +142,7 @@ class Env:
         error: DispatchError,
         *,
         effect: Effect = "none",
+        after: timedelta | None = None,
         times: int = 1,
         when: Callable[[CallRecord], bool] | None = None,
     ) -> None:
@@ -148,18 +151,58 @@ class Env:
         :param call: the name of an SPI call; not ``watch``, not ``aclose``
         :param error: what it raises
         :param effect: ``none``: before anything happened. ``kept``: the call does what it does, and only its reply is
-            lost; a call that fails by itself does not use this up
+            lost; a call that fails by itself does not use this up. ``late``: the call acts once ``after`` has passed,
+            in the state of that moment, or is refused without anybody being told
+        :param after: how much later a ``late`` call acts: more than 0, and at most ``call_bound``
         :param times: how many calls
         :param when: which calls; all, if ``None``
         :raises InvalidError: if an argument is not what it should be
         """
-        fault = Fault(call, error, effect, times, when)
+        fault = Fault(call, error, effect, plain_time(after), times, when)
 
         def act() -> None:
-            check_fault(fault)
+            check_fault(fault, self._cluster.config.call_bound)
             self._cluster.faults.append(fault)
 
         await self._step(act)
+
+    async def lag_reads(self, by: timedelta, *, view: Client | None = None) -> None:
+        """Let ``get``, ``find`` and ``find_many`` answer the state as it stood a while ago, from now on.
+
+        ``observed_at`` says which moment that is. Writes, watches, ``cessation`` and the environment see what is. What
+        an object looked like is kept only while reads lag, so let them lag before it changes: of one that had changed
+        shortly before, they answer what it looked like after that.
+
+        :param by: how far they lag behind; 0 ends it
+        :param view: whose reads; those of all clients, if ``None``
+        :raises InvalidError: if an argument is not what it should be
+        """
+
+        def act() -> None:
+            check_kind("by", by, timedelta)
+            lag = plain_time(by)
+            check_length(lag)
+            if view is not None and not (is_a(view, Client) and view.is_of(self._cluster)):
+                raise InvalidError(f"view: found {short(view)}, expected a view of this backend")
+            self._cluster.lag_reads(lag, view)
+
+        await self._step(act)
+
+    async def omit(self, ref: Ref, *, times: int = 1) -> None:
+        """Let the next lists that would hold an object leave it out, without an error, as ``squeue`` does.
+
+        :param times: how many answers of ``find`` and ``find_many``, of any client
+        :raises InvalidError: if an argument is not what it should be
+        """
+
+        def act(item: StoredObject) -> None:
+            self._scheduler.omitted[item.order] += times
+
+        def check() -> None:
+            if type(times) is not int or times < 1:
+                raise InvalidError(f"times: found {short(times)}, expected an integer of at least 1")
+
+        await self._to_any(ref, act, check)
 
     # the ground truth
 
@@ -186,11 +229,13 @@ class Env:
 
         return await self._step(step)
 
-    async def _to_any(self, ref: Ref, act: Callable[[StoredObject], T]) -> T:
+    async def _to_any(self, ref: Ref, act: Callable[[StoredObject], T], check: Callable[[], object] | None = None) -> T:
         """Do something to a remembered or a gone object."""
 
         def step() -> T:
             check_kind("ref", ref, Ref)
+            if check is not None:
+                check()
             return act(self._scheduler.find_any(ref))
 
         return await self._step(step)

@@ -2,16 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Literal, TypeVar
 
-from ..model import DispatchError, InvalidError
+from ..model import DispatchError, InvalidError, format_duration
 from ..model.texts import is_a, short
 from .truth import CallRecord
 
 __all__ = ("CALLS", "Effect", "Fault", "check_fault", "without_trace")
 
-Effect = Literal["none", "kept"]
-EFFECTS: tuple[Effect, ...] = ("none", "kept")
+Effect = Literal["none", "kept", "late"]
+EFFECTS: tuple[Effect, ...] = ("none", "kept", "late")
 
 CALLS = (
     "capabilities",
@@ -40,7 +41,8 @@ class Fault:
 
     :ivar call: the name of the calls
     :ivar error: what they raise
-    :ivar effect: ``none``: before anything happened; ``kept``: after it did
+    :ivar effect: ``none``: before anything happened; ``kept``: after it did; ``late``: before it does
+    :ivar after: how much later it does
     :ivar times: how many calls are still to be struck
     :ivar when: which of them
     """
@@ -48,6 +50,7 @@ class Fault:
     call: str
     error: DispatchError
     effect: Effect
+    after: timedelta | None
     times: int
     when: Callable[[CallRecord], bool] | None
 
@@ -62,8 +65,8 @@ class Fault:
             raise InvalidError(f"when: raised {short(error)} for {record!r}") from error
 
 
-def check_fault(fault: Fault) -> None:
-    """Refuse a fault that could never strike.
+def check_fault(fault: Fault, call_bound: timedelta) -> None:
+    """Refuse a fault that could never strike, or one that would let a call land later than any does.
 
     :raises InvalidError: if a field is not what it should be
     """
@@ -73,6 +76,12 @@ def check_fault(fault: Fault) -> None:
         raise InvalidError(f"error: found {short(fault.error)}, expected a DispatchError")
     if type(fault.effect) is not str or fault.effect not in EFFECTS:
         raise InvalidError(f"effect: found {short(fault.effect)}, expected one of {', '.join(EFFECTS)}")
+    if fault.effect != "late":
+        if fault.after is not None:
+            raise InvalidError(f"after: found {short(fault.after)} with effect {fault.effect}, expected None")
+    elif fault.after is None or not is_a(fault.after, timedelta) or not timedelta(0) < fault.after <= call_bound:
+        bound = f"above 0 and at most {format_duration(call_bound)}, the call_bound"
+        raise InvalidError(f"after: found {short(fault.after)}, expected a timedelta {bound}")
     if type(fault.times) is not int or fault.times < 1:
         raise InvalidError(f"times: found {short(fault.times)}, expected an integer of at least 1")
     if fault.when is not None and not callable(fault.when):

@@ -21,6 +21,7 @@ __all__ = ("MemoryCluster", "MemoryHarness", "memory_harness")
 
 LONG = timedelta(days=1)
 """Later than any deadline of the suite, plus its bound."""
+LAG = timedelta(minutes=1)
 
 
 class MemoryCluster(Cluster):
@@ -54,18 +55,26 @@ class MemoryCluster(Cluster):
             case Fault.LOST_REPLY:
                 await self.driver.fail_calls(call, OutcomeUnknownError(f"the reply of {call} is lost"), effect="kept")
                 yield
+            case Fault.LATE_LANDING:
+                bound = self.backend.config.call_bound
+                lost = OutcomeUnknownError(f"the reply of {call} was given up")
+                await self.driver.fail_calls(call, lost, effect="late", after=bound)
+                yield
+            case Fault.LAGGED_READ:
+                await self.driver.lag_reads(LAG, view=self.backend)
+                yield
+                await self.driver.lag_reads(timedelta(0), view=self.backend)
 
 
 class MemoryHarness(Harness):
     """The memory adapter with a configuration."""
-
-    faults: frozenset[Fault] = frozenset(Fault)
 
     def __init__(self, config: Config) -> None:
         shape = SHAPES[config.shape]
         self.config: Config = config
         self.name: str = f"memory ({config.shape})"
         self.abilities: frozenset[str] = frozenset(ABILITIES) - shape.lacks
+        self.faults: frozenset[Fault] = frozenset(Fault) - (frozenset() if config.call_bound else {Fault.LATE_LANDING})
         self.traits: Traits = Traits(**shape.traits(config))
 
     @asynccontextmanager

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from heapq import heappop, heappush
 from itertools import count
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ulid import ULID
 
 from ..model import Cause, HoldMeta, Job, Observation, Ref, State
 from ..model.base import altered
+from .past import BEGINNING, Past
 from .truth import Node
 
 __all__ = ("Action", "Ending", "Store", "StoredExecution", "StoredObject")
@@ -96,8 +97,8 @@ class StoredObject:
         return self.executions[-1] if self.executions else None
 
 
-Action = Callable[[StoredObject, StoredExecution | None, datetime], None]
-"""What is to be done to an object (and one execution of it) at its due moment. It looks whether it still holds."""
+Action = Callable[..., None]
+"""What is to be done at its due moment. It looks whether it still holds."""
 
 Keys = Callable[[Ref], tuple[Hashable, Hashable]]
 """Gives an exact and a weak key for a ref."""
@@ -117,7 +118,7 @@ class Store:
         self._keep = keep
         self._orders = count()
         self._serials = count()
-        self._due: list[tuple[datetime, int, int, Action, StoredObject, StoredExecution | None]] = []
+        self._due: list[tuple[Any, ...]] = []
         self._retired: deque[StoredObject] = deque()
         self._gone_count = 0
         self.objects: dict[int, StoredObject] = {}
@@ -129,8 +130,12 @@ class Store:
         self._gone_of_job: dict[ULID, dict[int, StoredObject]] = {}
         self.told: list[Observation] = []
         """What watchers are to be told, in the order in which it happened."""
-        self.now: datetime = datetime.min.replace(tzinfo=UTC)
+        self.now: datetime = BEGINNING
         """The time of the call that is under way."""
+        self.moment: datetime = self.now
+        """The moment at which what is being done takes effect: now, or the due moment of what has come due."""
+        self.past: Past | None = None
+        """What objects looked like, while reads lag."""
 
     # finding
 
@@ -150,6 +155,31 @@ class Store:
         """The forgotten and deleted objects that answer to a ref, the newest last."""
         exact, weak = self._keys(ref)
         return list(self._gone.get(weak if ref.weak else exact, {}).values())
+
+    def ever(self, ref: Ref) -> list[StoredObject]:
+        """Every object that may at any time have answered to a ref, in the order of start."""
+        gone = {item.order: item for key in self._keys(ref) for item in self._gone.get(key, {}).values()}
+        present = self.remembered.get(ref.id)
+        return sorted((*gone.values(), *((present,) if present else ())), key=_order)
+
+    def as_of(self, item: StoredObject, at: datetime) -> Observation | None:
+        """What an object looked like at a moment; ``None`` if it was not remembered then.
+
+        Of one that has changed since, before anything was kept, that is what is known first.
+        """
+        looks = self.past.of(item.order) if self.past else []
+        if not looks:
+            looks = [(item.shown.observed_at, item.shown), *([(item.gone_at, None)] if item.gone_at else [])]
+        if looks[0][0] > at and not self._was_there(item, at):
+            return None
+        seen = [looks[0][1], *(seen for moment, seen in looks if moment <= at)][-1]
+        return seen and altered(seen, observed_at=at)
+
+    @staticmethod
+    def _was_there(item: StoredObject, at: datetime) -> bool:
+        """Whether an object had been started at a moment, by its times: its submit time moves with a requeue."""
+        times = [item.ref.submitted_at, *(run.started_at for run in item.executions)]
+        return any(moment is not None and moment <= at for moment in times)
 
     def remembered_in_order(self) -> Iterator[StoredObject]:
         """Every remembered object, in the order of start."""
@@ -171,14 +201,18 @@ class Store:
                 known = self._of_job[item.job.id] = {known.order: known}
             known[item.order] = item
         self.told.append(item.shown)
+        if self.past is not None:
+            self.past.began(item.order, item.shown, self.moment)
 
     def show(self, item: StoredObject, observation: Observation) -> None:
         """Tell what an object looks like now, if that differs from what was told of it last."""
         if observation != altered(item.shown, observed_at=observation.observed_at):
+            if self.past is not None:
+                self.past.changed(item.order, item.shown, observation, self.moment)
             item.shown = observation
             self.told.append(observation)
 
-    def forget(self, item: StoredObject, at: datetime, cause: Cause | None) -> None:
+    def forget(self, item: StoredObject, cause: Cause | None) -> None:
         """Let an object leave the scheduler's memory, and tell it."""
         del self.remembered[item.ref.id]
         known = self._of_job[item.job.id]
@@ -189,7 +223,9 @@ class Store:
         for key in self._keys(item.ref):
             self._gone.setdefault(key, {})[item.order] = item
         self._gone_of_job.setdefault(item.job.id, {})[item.order] = item
-        item.gone_at = at
+        item.gone_at = self.moment
+        if self.past is not None:
+            self.past.changed(item.order, item.shown, None, self.moment)
         self._gone_count += 1
         detail = item.shown.detail if cause is item.shown.cause else ""
         self.told.append(altered(item.shown, state=State.GONE, cause=cause, detail=detail, observed_at=self.now))
@@ -211,27 +247,28 @@ class Store:
         for key in self._keys(item.ref):
             _take_out(self._gone, key, item)
         _take_out(self._gone_of_job, item.job.id, item)
+        if self.past is not None:
+            self.past.dropped(item.order)
 
     # time
 
-    def schedule(
-        self,
-        delay: timedelta,
-        after: datetime,
-        action: Action,
-        item: StoredObject,
-        execution: StoredExecution | None = None,
-    ) -> datetime:
-        """Put down what is to happen to an object; answer its due moment."""
-        due = later(after, delay)
-        heappush(self._due, (due, item.order, next(self._serials), action, item, execution))
+    def schedule(self, delay: timedelta, order: int, action: Action, *given: Any) -> datetime:
+        """Put down what is to happen so much later; answer its due moment.
+
+        :param order: the place in the order of start of the object that it happens to
+        """
+        due = later(self.moment, delay)
+        heappush(self._due, (due, order, next(self._serials), action, *given))
         return due
 
     def settle(self) -> None:
         """Let everything happen that has come due, in order of its moment, then of start."""
         while self._due and self._due[0][0] <= self.now:
-            due, _, _, action, item, execution = heappop(self._due)
-            action(item, execution, due)
+            self.moment, _, _, action, *given = heappop(self._due)
+            action(*given)
+        self.moment = self.now
+        if self.past is not None:
+            self.past.trim(self.now)
 
     def take_told(self) -> Iterator[Observation]:
         """What is to be told, once."""
@@ -254,6 +291,14 @@ def later(moment: datetime, by: timedelta) -> datetime:
         return moment + by
     except OverflowError:
         return _END_OF_TIME
+
+
+def earlier(moment: datetime, by: timedelta) -> datetime:
+    """An earlier moment, or the beginning of time if there is none."""
+    try:
+        return moment - by
+    except OverflowError:
+        return BEGINNING
 
 
 def _order(item: StoredObject) -> int:

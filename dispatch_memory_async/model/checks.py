@@ -20,8 +20,8 @@ def check_kind(name: str, found: object, *kinds: type) -> None:
     :raises InvalidError: if it is not
     """
     if not is_a(found, *kinds):
-        expected = " or ".join(kind.__name__ for kind in kinds)
-        raise InvalidError(f"{name}: found {short(found)}, expected a {expected}")
+        expected = " or ".join("None" if kind is type(None) else f"a {kind.__name__}" for kind in kinds)
+        raise InvalidError(f"{name}: found {short(found)}, expected {expected}")
 
 
 def check_ulid(name: str, found: object) -> None:

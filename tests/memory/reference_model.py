@@ -11,6 +11,7 @@ all objects. Each call is a method whose `match` has the rows of the transition 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -21,7 +22,8 @@ POD_DERIVED = ("NodeLost", "OutOfMemory", "NonZeroExit")
 CHANGES = ("start", "open", "stop", "hold", "release", "requeue", "restore_requeue_bit")
 BY_REF = ("open", "stop", "hold", "release", "requeue", "restore_requeue_bit")
 ENV_READS = ("objects", "calls", "truth")
-EVEN_GONE = ("return_node", "fence_node")
+EVEN_GONE = ("return_node", "fence_node", "omit")
+LAST = 1_000_000_000  # the place of what comes after every object
 
 
 class Ref(NamedTuple):
@@ -59,6 +61,8 @@ class Settings:
     slurmd_timeout: timedelta = timedelta(minutes=5)
     evidence_window: timedelta = timedelta(minutes=5)
     kill_wait: timedelta = timedelta(0)
+    call_bound: timedelta = timedelta(seconds=25)
+    accounting_lag: timedelta = timedelta(0)
     history: bool = False
     ceased: bool = False
     ceased_detail: str = ""
@@ -89,8 +93,11 @@ class Ask:
     target: str = ""
     error: str = ""
     effect: str = "none"
+    after: timedelta | None = None
     times: int = 1
     only_job: str | None = None
+    lag: timedelta = timedelta(0)
+    view: str | None = None
 
     def __str__(self) -> str:
         """The call with what differs from the defaults."""
@@ -218,9 +225,21 @@ class Execution:
         self.dies_at = None
 
 
+class Change(NamedTuple):
+    """What an object looked like from then on."""
+
+    at: datetime
+    seen: Seen
+
+
 @dataclass
 class Thing:
-    """One object."""
+    """One object.
+
+    Reads that lag (LT-2) know of its `changes` those from the index `known_from` on, and with `start_known` that there
+    was nothing before. What went, and so long ago that no lag in use reached it, is `forgotten`; unless it
+    `went_unseen`, before any read lagged: its last change stays known.
+    """
 
     order: int
     name: str
@@ -252,6 +271,12 @@ class Thing:
     gone_at: datetime | None = None
     shown: Seen | None = field(default=None, repr=False)
     former: list[Ref] = field(default_factory=list[Ref], repr=False)
+    changes: list[Change] = field(default_factory=list[Change], repr=False)
+    known_from: int = field(default=0, repr=False)
+    start_known: bool = field(default=True, repr=False)
+    forgotten: bool = field(default=False, repr=False)
+    went_unseen: bool = field(default=False, repr=False)
+    omitted: int = field(default=0, repr=False)
 
     @property
     def ref(self) -> Ref:
@@ -275,17 +300,28 @@ class Fault:
     call: str
     error: str
     effect: str
+    after: timedelta | None
     times: int
     only_job: str | None
 
 
+@dataclass
+class LateCall:
+    """LT-1: a call that is still on its way; `entry` is its place in the log."""
+
+    ask: Ask
+    at: datetime
+    order: int
+    entry: int
+
+
 class Due(NamedTuple):
-    """Something that happens by the clock; the order is that of TM-2."""
+    """Something that happens by the clock; `number` says which execution or which late call."""
 
     at: datetime
     order: int
     what: str
-    execution: int = -1
+    number: int = -1
 
 
 def cut(moment: datetime) -> datetime:
@@ -301,6 +337,8 @@ def plain(value: object) -> str:
             return f"{value.name}/{value.id}{at}"
         case datetime():
             return f"{value:%Y-%m-%d %H:%M:%S.%f}"
+        case timedelta():
+            return f"{value.total_seconds():g}s"
         case tuple():
             items: tuple[object, ...] = value  # pyright: ignore[reportUnknownVariableType]
             return "(" + ", ".join(plain(item) for item in items) + ")"
@@ -314,32 +352,83 @@ class Model:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.now = datetime(1, 1, 1, tzinfo=UTC)
+        self.moment = self.now  # of what happens: a due thing happens at its due time, and is observed now
         self.objects: list[Thing] = []
         self.told: list[Seen] = []
         self.log: list[Logged] = []
+        self.landed: list[int] = []  # the entries of the log that late calls have changed
         self.faults: list[Fault] = []
+        self.late: list[LateCall] = []
+        self.came_due: dict[Due, int] = {}
+        self.counter = 0
+        self.lag_of_all = timedelta(0)
+        self.lag_of_one: dict[str, timedelta] = {}
         self.closed: set[str] = set()
+        self.dropped: set[int] = set()  # by keep_history: for the caller to say
         self.last_id = 0
 
     # Time
 
     def read_clock(self, clock: datetime) -> datetime:
         """TM-3: the backend's time never steps back."""
-        self.now = max(self.now, clock)
+        self.now = self.moment = max(self.now, clock)
         return self.now
 
     def scheduled(self) -> list[Due]:
         """All that will happen by the clock, whenever."""
-        return [due for thing in self.remembered() for due in self.scheduled_for(thing)]
+        late = [Due(late.at, late.order, "late", late.entry) for late in self.late]
+        return late + [due for thing in self.remembered() for due in self.scheduled_for(thing)]
+
+    def overdue(self) -> list[Due]:
+        """TM-2: by due time, then by start, then as they came to be due."""
+        came_due: dict[Due, int] = {}
+        for due in sorted(self.scheduled()):
+            self.counter += 1
+            came_due[due] = self.came_due.get(due, self.counter)
+        self.came_due = came_due
+        found = [due for due in came_due if due.at <= self.now]
+        return sorted(found, key=lambda due: (due.at, due.order, came_due[due]))
 
     def settle(self) -> None:
-        """TM-2: by due time, then by start, until nothing is due."""
-        while due := sorted(due for due in self.scheduled() if due.at <= self.now):
-            thing = self.objects[due[0].order]
-            self.happen(thing, due[0])
+        """TM-2: until nothing is due, each thing at its own moment."""
+        while due := self.overdue():
+            self.moment = due[0].at
+            if due[0].what == "late":
+                self.land(due[0].number)
+            else:
+                thing = self.objects[due[0].order]
+                self.happen(thing, due[0])
+                self.tell(thing)
+        self.moment = self.now
+
+    def land(self, entry: int) -> None:
+        """LT-1: the call acts, or is refused without anybody being told."""
+        late = next(late for late in self.late if late.entry == entry)
+        self.late.remove(late)
+        before = repr(self.objects)
+        with suppress(RefusedError):
+            self.spi_act(late.ask)
+        if repr(self.objects) != before:
+            self.log[entry] = replace(self.log[entry], landed_at=self.moment)
+            self.landed.append(entry)
+        for thing in self.objects:
             self.tell(thing)
 
+    def moments(self) -> list[datetime]:
+        """When something is due, or a read that lags or a look at the history will answer otherwise."""
+        lags = {self.lag_of_all, *self.lag_of_one.values()}
+        found = {due.at for due in self.scheduled()}
+        found |= {change.at + lag for lag in lags if lag for thing in self.objects for change in thing.changes}
+        gone = [thing.gone_at for thing in self.objects if thing.gone_at is not None]
+        found |= {at + lag + by for at in gone for lag in lags for by in (timedelta(0), self.settings.accounting_lag)}
+        return sorted(at for at in found if at > self.now)
+
     # Calls
+
+    def close(self, side: str) -> None:
+        """Its lag is no longer in use; what it has under way lands."""
+        self.closed.add(side)
+        self.lag_of_one[side] = timedelta(0)
 
     def ask(self, ask: Ask, clock: datetime) -> Answer:
         """Make the call at that time of the clock."""
@@ -372,6 +461,7 @@ class Model:
             self.check(ask)
             self.strike(ask, "none")
             self.in_time(ask)
+            self.put_off(ask)
             answer = Answer(self.spi_act(ask))
             self.strike(ask, "kept")
         except RefusedError as refused:
@@ -412,13 +502,31 @@ class Model:
         if ask.deadline is not None and (ask.started or self.now) > ask.deadline:
             raise RefusedError("ExpiredError")
 
-    def strike(self, ask: Ask, effect: str) -> None:
-        """Injected errors, in the order in which they were registered."""
+    def waiting(self, ask: Ask, *effects: str) -> Fault | None:
+        """The injected error that was registered first."""
         for fault in self.faults:
             wanted = fault.only_job is None or fault.only_job == ask.job
-            if fault.call == ask.call and fault.effect == effect and fault.times > 0 and wanted:
-                fault.times -= 1
-                raise RefusedError(fault.error)
+            if fault.call == ask.call and fault.effect in effects and fault.times > 0 and wanted:
+                return fault
+        return None
+
+    def strike(self, ask: Ask, effect: str) -> None:
+        if fault := self.waiting(ask, effect):
+            fault.times -= 1
+            raise RefusedError(fault.error)
+
+    def put_off(self, ask: Ask) -> None:
+        """LT-1: what it names now gives it its place among what is due in one moment."""
+        fault = self.waiting(ask, "kept", "late")
+        if fault is None or fault.effect == "kept":
+            return
+        fault.times -= 1
+        if ask.call in CHANGES:
+            assert fault.after is not None
+            named = [thing for thing in self.remembered() if ask.ref and self.matches(thing.ref, ask.ref)]
+            order = named[0].order if named else LAST
+            self.late.append(LateCall(ask, self.now + fault.after, order, len(self.log)))
+        raise RefusedError(fault.error)
 
     def after_act(self) -> None:
         """Tell what the act changed, then what has come due at once by it (a delay of 0)."""
@@ -437,6 +545,7 @@ class Model:
             if thing.shown is not None and thing.shown.ref != now_seen.ref:
                 thing.former.append(thing.shown.ref)
             thing.shown = now_seen
+            thing.changes.append(Change(self.moment, now_seen))
             self.told.append(now_seen)
 
     def tell_gone(self, thing: Thing, *, stopped: bool) -> None:
@@ -457,14 +566,14 @@ class Model:
         """The remembered object that the ref names."""
         assert ref is not None
         for thing in self.remembered():
-            if self.matches(thing, ref):
+            if self.matches(thing.ref, ref):
                 return thing
         raise RefusedError("NotFoundError")
 
     def ever_named(self, ref: Ref | None) -> Thing:
         """Ruling 14: the remembered one, else the newest gone one."""
         assert ref is not None
-        found = [thing for thing in self.objects if self.matches(thing, ref)]
+        found = [thing for thing in self.objects if self.matches(thing.ref, ref)]
         here = [thing for thing in found if thing.gone_at is None]
         if not found:
             raise RefusedError("NotFoundError")
@@ -484,11 +593,11 @@ class Model:
             case "start":
                 return self.start(ask)
             case "find":
-                return self.find(ask.job)
+                return self.find(ask.job, ask.side)
             case "find_many":
-                return {job: self.find(job) for job in ask.jobs}
+                return {job: self.find(job, ask.side) for job in dict.fromkeys(ask.jobs)}
             case "get":
-                return self.get(ask.ref)
+                return self.get(ask.ref, ask.side)
             case "cessation":
                 return self.cessation(ask)
             case _:
@@ -513,27 +622,91 @@ class Model:
                     pass
         return ceased, "" if by_itself else self.settings.ceased_detail
 
-    def find(self, job: str) -> tuple[Seen, ...]:
-        return tuple(self.answer(thing) for thing in self.objects if thing.job == job and self.answers(thing))
+    def find(self, job: str, side: str) -> tuple[Seen, ...]:
+        """LT-3: what is to be left out counts down where it would have been listed."""
+        found: list[Seen] = []
+        for thing in self.objects:
+            seen = self.answer(thing, side) if thing.job == job else None
+            if seen is not None and thing.omitted:
+                thing.omitted -= 1
+            elif seen is not None:
+                found.append(seen)
+        return tuple(found)
 
-    def get(self, ref: Ref | None) -> Seen:
+    def get(self, ref: Ref | None, side: str) -> Seen:
         assert ref is not None
-        found = [thing for thing in self.objects if self.answers(thing) and self.matches(thing, ref)]
+        answers = [self.answer(thing, side) for thing in self.objects if thing.id == ref.id]
+        found = [seen for seen in answers if seen is not None and self.matches(seen.ref, ref)]
         if not found:
             raise RefusedError("NotFoundError")
         if len(found) > 1:
             raise RefusedError("AmbiguousError")
-        return self.answer(found[0])
+        return found[0]
 
-    def answers(self, thing: Thing) -> bool:
-        """Remembered, or in the history (which Kubeflow has not, ruling 21)."""
-        return thing.gone_at is None or (self.settings.history and self.settings.shape == "slurm")
+    def answer(self, thing: Thing, side: str) -> Seen | None:
+        """What a read of that client makes of the object, as far as it was there at that moment."""
+        lag = self.lag_of(side)
+        at = self.now - lag
+        if thing.gone_at is not None and thing.gone_at <= at:
+            return self.from_history(thing, at)
+        return self.as_it_was(thing, at) if lag else self.seen(thing)
 
-    def answer(self, thing: Thing) -> Seen:
-        if thing.gone_at is None:
-            return self.seen(thing)
+    def from_history(self, thing: Thing, at: datetime) -> Seen | None:
+        """LT-4; Kubeflow has no history (ruling 21)."""
+        assert thing.gone_at is not None
+        if self.settings.shape != "slurm" or not self.settings.history:
+            return None
+        if at < thing.gone_at + self.settings.accounting_lag:
+            return None
         assert thing.shown is not None
-        return replace(thing.shown, from_history=True, observed_at=self.now)
+        return replace(thing.shown, from_history=True, observed_at=at)
+
+    # Reads that lag
+
+    def lag_of(self, side: str) -> timedelta:
+        return self.lag_of_one.get(side, self.lag_of_all)
+
+    def largest_lag(self) -> timedelta:
+        return max([self.lag_of_all, *self.lag_of_one.values()])
+
+    def as_it_was(self, thing: Thing, at: datetime) -> Seen | None:
+        """LT-2: as it stood then. Where that is not known: the first that is known of it, if it was there by then."""
+        if thing.order in self.dropped or thing.forgotten:
+            return None
+        known = thing.changes[thing.known_from :]
+        in_force = [change.seen for change in known if change.at <= at]
+        if in_force:
+            return replace(in_force[-1], observed_at=at)
+        first = known[0].seen
+        assert first.ref.submitted_at is not None
+        began = [first.ref.submitted_at, *(execution.started_at for execution in thing.executions)]
+        absent = thing.start_known or min(began) > at
+        return None if absent else replace(first, observed_at=at)
+
+    def lag_reads(self, ask: Ask) -> None:
+        if ask.lag < timedelta(0):
+            raise RefusedError("InvalidError")
+        before = self.largest_lag()
+        if ask.view is None:
+            self.lag_of_all = ask.lag
+            self.lag_of_one.clear()
+        else:
+            self.lag_of_one[ask.view] = ask.lag
+        for thing in self.objects:
+            if before:
+                self.forget(thing, self.now - before)
+            else:
+                thing.known_from = len(thing.changes) - 1
+                thing.start_known = thing.forgotten = False
+                thing.went_unseen = thing.gone_at is not None
+
+    def forget(self, thing: Thing, before: datetime) -> None:
+        """Nothing is kept but what was in force at that moment, and what came later."""
+        older = [index for index, change in enumerate(thing.changes) if change.at <= before]
+        thing.known_from = max([thing.known_from, *older])
+        thing.start_known = thing.start_known and not older
+        went = thing.gone_at is not None and thing.gone_at <= before
+        thing.forgotten = thing.forgotten or (went and not thing.went_unseen)
 
     # Environment, both shapes
 
@@ -544,8 +717,16 @@ class Model:
             case "calls":
                 return tuple(self.log)
             case "fail_calls":
-                self.faults.append(Fault(ask.target, ask.error, ask.effect, ask.times, ask.only_job))
+                in_bounds = ask.after is not None and timedelta(0) < ask.after <= self.settings.call_bound
+                if ask.effect == "late" and not in_bounds:
+                    raise RefusedError("InvalidError")
+                self.faults.append(Fault(ask.target, ask.error, ask.effect, ask.after, ask.times, ask.only_job))
                 return None
+            case "lag_reads":
+                self.lag_reads(ask)
+                return None
+            case "omit" if ask.times < 1:
+                raise RefusedError("InvalidError")
             case "finish" if not 0 <= ask.exit_code <= 255:
                 raise RefusedError("InvalidError")
             case "truth":
@@ -555,6 +736,9 @@ class Model:
                 act: Callable[[Thing, Ask], object] = getattr(self, ask.call)
                 return act(thing, ask)
 
+    def omit(self, thing: Thing, ask: Ask) -> None:
+        thing.omitted += ask.times
+
     def fence_node(self, thing: Thing, _ask: Ask) -> None:
         """Every lost node of the object (ruling 2); they stay lost (ruling 4)."""
         lost = [execution for execution in thing.executions if execution.cut_off]
@@ -562,7 +746,7 @@ class Model:
             raise RefusedError("WrongStateError")
         for execution in lost:
             execution.node = "fenced"
-            execution.die(self.now)
+            execution.die(self.moment)
 
     def return_node(self, thing: Thing, _ask: Ask) -> None:
         """Every lost node of the object; what the object runs on now is the shape's business."""
@@ -575,21 +759,21 @@ class Model:
             if thing.gone_at is None and thing.state == "Running" and execution is thing.latest:
                 self.node_is_back(thing, execution)
             else:
-                execution.die(self.now)
+                execution.die(self.moment)
 
     def lose(self, execution: Execution) -> None:
         """The node is cut off; where the signal is configured to say ceased, the process died with it."""
         execution.node = "lost"
-        execution.lost_at = self.now
+        execution.lost_at = self.moment
         if self.settings.ceased:
-            execution.die(self.now)
+            execution.die(self.moment)
 
     def begin(self, thing: Thing, restart: int) -> Ran:
         """A new execution."""
         thing.state = "Running"
         thing.base = None
         thing.detail = ""
-        execution = Execution(thing.submission * SUBMISSIONS + restart, self.now)
+        execution = Execution(thing.submission * SUBMISSIONS + restart, self.moment)
         thing.executions.append(execution)
         return self.ran(execution)
 
@@ -708,7 +892,7 @@ class Model:
             **({"rules.restart": given} if self.settings.native_restart else {}),
         }
         natives = {"native.restart": given, "native.hold": "no declared", "native.fail": "no declared"}
-        return {**yes, **rules, **natives}
+        return {**yes, **rules, **natives, "call_bound": plain(self.settings.call_bound)}
 
     def compilable(self, rules: Sequence[Rule]) -> list[tuple[int, Rule]]:
         """NP-1: the action is native, and no earlier rule names any of its causes; no backoff."""
@@ -736,7 +920,7 @@ class Model:
     def happen(self, thing: Thing, due: Due) -> None:
         raise NotImplementedError
 
-    def matches(self, thing: Thing, ref: Ref) -> bool:
+    def matches(self, own: Ref, ref: Ref) -> bool:
         raise NotImplementedError
 
     def running_cause(self, thing: Thing) -> str | None:
@@ -779,10 +963,10 @@ class SlurmModel(Model):
             return "G"
         return "P" if thing.hold is None else "H"
 
-    def matches(self, thing: Thing, ref: Ref) -> bool:
+    def matches(self, own: Ref, ref: Ref) -> bool:
         if ref.submitted_at is None:
-            return (thing.name, thing.id) == (ref.name, ref.id)
-        return (thing.id, thing.submitted_at) == (ref.id, ref.submitted_at)
+            return (own.name, own.id) == (ref.name, ref.id)
+        return (own.id, own.submitted_at) == (ref.id, ref.submitted_at)
 
     def running_cause(self, thing: Thing) -> str | None:
         return {None: None, "X-s": "Stopped", "X-p": "Preempted", "X-r": "Requeued"}[thing.ending]
@@ -823,10 +1007,10 @@ class SlurmModel(Model):
     def tell_to_end(self, thing: Thing, ending: str, cause: str) -> None:
         """SL-14; without a kill wait the ending is over at once."""
         thing.ending = ending
-        thing.ending_due = self.now + self.settings.kill_wait
+        thing.ending_due = self.moment + self.settings.kill_wait
         thing.running_on.cause = cause
         if not self.settings.kill_wait:
-            self.complete(thing, self.now)
+            self.complete(thing, self.moment)
 
     def complete(self, thing: Thing, at: datetime) -> None:
         """The process dies unless its node is lost, and the object goes where it was going."""
@@ -859,10 +1043,10 @@ class SlurmModel(Model):
 
     def node_is_back(self, thing: Thing, execution: Execution) -> None:
         if thing.ending is not None:
-            execution.die(self.now)
-            self.complete(thing, self.now)
+            execution.die(self.moment)
+            self.complete(thing, self.moment)
         elif not execution.alive:
-            self.node_failed(thing, self.now)
+            self.node_failed(thing, self.moment)
 
     # SPI
 
@@ -878,7 +1062,7 @@ class SlurmModel(Model):
             order=len(self.objects),
             name=f"dj-{ask.job}",
             id=str(number),
-            submitted_at=cut(self.now),
+            submitted_at=cut(self.moment),
             job=ask.job,
             submission=ask.submission,
             gated=True,
@@ -899,7 +1083,7 @@ class SlurmModel(Model):
     def stop(self, thing: Thing, _ask: Ask) -> None:
         match self.condition(thing):
             case "G" | "P" | "H" | "A":
-                self.end(thing, "Cancelled", "Stopped", self.now)
+                self.end(thing, "Cancelled", "Stopped", self.moment)
             case "R" | "L":
                 self.tell_to_end(thing, "X-s", "Stopped")
             case "X-p" | "X-r":
@@ -938,7 +1122,7 @@ class SlurmModel(Model):
             case "R" | "L":
                 self.tell_to_end(thing, "X-r", "Requeued")
             case "E":
-                self.back_to_pending(thing, self.now)
+                self.back_to_pending(thing, self.moment)
             case _:  # X-*
                 raise RefusedError("RunningError")
 
@@ -968,14 +1152,14 @@ class SlurmModel(Model):
                     self.ends_by_itself(thing, "Failed", "NonZeroExit")
             case "X-s" | "X-p" | "X-r" if not thing.running_on.cut_off:  # ruling 5
                 thing.running_on.exit_code = ask.exit_code
-                self.complete(thing, self.now)
+                self.complete(thing, self.moment)
             case _:
                 raise RefusedError("WrongStateError")
 
     def ends_by_itself(self, thing: Thing, state: str, cause: str | None) -> None:
         thing.running_on.cause = cause
-        thing.running_on.die(self.now)
-        self.end(thing, state, cause, self.now)
+        thing.running_on.die(self.moment)
+        self.end(thing, state, cause, self.moment)
 
     def fails(self, thing: Thing, cause: str) -> None:
         match self.condition(thing):
@@ -1015,7 +1199,7 @@ class SlurmModel(Model):
                 self.tell_to_end(thing, "X-r", "Requeued")
             case "E":
                 thing.bit = True
-                self.back_to_pending(thing, self.now)
+                self.back_to_pending(thing, self.moment)
             case _:
                 raise RefusedError("WrongStateError")
 
@@ -1058,8 +1242,8 @@ class KubeflowModel(Model):
             return "H"
         return "P" if thing.active else "D"
 
-    def matches(self, thing: Thing, ref: Ref) -> bool:
-        return thing.id == ref.id and ref.submitted_at in (None, thing.submitted_at)
+    def matches(self, own: Ref, ref: Ref) -> bool:
+        return own.id == ref.id and ref.submitted_at in (None, own.submitted_at)
 
     def running_cause(self, thing: Thing) -> str | None:
         return "NodeLost" if thing.running_on.cut_off else None
@@ -1089,13 +1273,13 @@ class KubeflowModel(Model):
         if due.what == "evidence":
             thing.vanished = True
         else:
-            thing.executions[due.execution].die(due.at)
+            thing.executions[due.number].die(due.at)
 
     # Inner steps
 
     def arise(self, thing: Thing) -> None:
         """Evidence begins to age; with no window it is Unknown from the first reading (KF-6)."""
-        thing.arose = self.now
+        thing.arose = self.moment
         thing.vanished = not self.settings.evidence_window
 
     def let_go(self, thing: Thing, cause: str) -> None:
@@ -1103,9 +1287,9 @@ class KubeflowModel(Model):
         execution = thing.running_on
         execution.cause = cause
         if not execution.cut_off and self.settings.kill_wait:
-            execution.dies_at = self.now + self.settings.kill_wait
+            execution.dies_at = self.moment + self.settings.kill_wait
         elif not execution.cut_off:
-            execution.die(self.now)
+            execution.die(self.moment)
 
     def deactivate(self, thing: Thing) -> None:
         if thing.state == "Running":
@@ -1122,7 +1306,7 @@ class KubeflowModel(Model):
     def node_is_back(self, thing: Thing, execution: Execution) -> None:
         if not execution.alive:
             execution.cause = "NodeLost"
-            self.end(thing, "Failed", "NodeLost", self.now)  # the evidence is as old as the loss
+            self.end(thing, "Failed", "NodeLost", self.moment)  # the evidence is as old as the loss
 
     # SPI
 
@@ -1134,7 +1318,7 @@ class KubeflowModel(Model):
             order=len(self.objects),
             name=name,
             id=f"uid{len(self.objects)}",
-            submitted_at=cut(self.now),
+            submitted_at=cut(self.moment),
             job=ask.job,
             submission=ask.submission,
             gated=False,
@@ -1159,8 +1343,8 @@ class KubeflowModel(Model):
             case _:  # P H D A E
                 pass
         if live:
-            self.end(thing, "Cancelled", "Stopped", self.now)
-        thing.gone_at = self.now
+            self.end(thing, "Cancelled", "Stopped", self.moment)
+        thing.gone_at = self.moment
         self.tell_gone(thing, stopped=live)
 
     def hold(self, thing: Thing, ask: Ask) -> None:
@@ -1214,7 +1398,7 @@ class KubeflowModel(Model):
         """KF-11: restarted in place until the count is used up, and only then failed."""
         if thing.restarts < thing.max_restarts:
             thing.running_on.cause = cause
-            thing.running_on.die(self.now)
+            thing.running_on.die(self.moment)
             thing.restarts += 1
             self.begin(thing, len(thing.executions))
         else:
@@ -1222,8 +1406,8 @@ class KubeflowModel(Model):
 
     def ends_by_itself(self, thing: Thing, state: str, cause: str | None) -> None:
         thing.running_on.cause = cause
-        thing.running_on.die(self.now)
-        self.end(thing, state, cause, self.now)
+        thing.running_on.die(self.moment)
+        self.end(thing, state, cause, self.moment)
         self.arise(thing)
 
     def time_out(self, thing: Thing, _ask: Ask) -> None:

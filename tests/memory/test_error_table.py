@@ -676,10 +676,16 @@ SCALE: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
     "fail_calls": {
         "call": lambda found: type(found) is str and found in CALLS,
         "error": of(DispatchError),
-        "effect": lambda found: type(found) is str and found in ("none", "kept"),
+        "effect": lambda found: type(found) is str and found in ("none", "kept"),  # a late one wants `after`, too
+        "after": lambda found: found is None,
         "times": lambda found: type(found) is int and found >= 1,
         "when": lambda found: found is None or callable_of(found),
     },
+    "lag_reads": {
+        "by": lambda found: type(found) is timedelta and found >= timedelta(0),
+        "view": lambda found: found is None,
+    },
+    "omit": {"ref": TAKES_REF, "times": lambda found: type(found) is int and found >= 1},
 }
 
 
@@ -696,7 +702,16 @@ def right(ref: Ref) -> dict[str, dict[str, object]]:
         "release": {"ref": ref, "meta": release(1)},
         "requeue": written,
         "restore_requeue_bit": written,
-        "fail_calls": {"call": "get", "error": InvalidError("x"), "effect": "none", "times": 1, "when": None},
+        "fail_calls": {
+            "call": "get",
+            "error": InvalidError("x"),
+            "effect": "none",
+            "after": None,
+            "times": 1,
+            "when": None,
+        },
+        "lag_reads": {"by": timedelta(0), "view": None},
+        "omit": {"ref": ref, "times": 1},
         "finish": {"ref": ref, "exit_code": 0},
         "no_capacity": {"ref": ref, "detail": ""},
     }

@@ -106,6 +106,9 @@ BOTH = weighted(
     no_capacity=2,
     truth=3,
     fail_calls=3,
+    late=8,
+    lag_reads=4,
+    omit=2,
     clock=9,
     due=8,
     now=2,
@@ -162,12 +165,21 @@ DRIVES: dict[str, tuple[str, ...]] = {
     "kubeflow E": ("stop", "due", "get"),
 }
 CLOCK = (0.2, 301, 1, 30, 90, 29.9, 60, 301, 61, -3)
-SETTING = ("rest", "clock", "due", "close", "fail_calls")
+LISTED = ("get", "find", "find_many")
+SETTING = ("rest", "clock", "due", "close", "fail_calls", "lag_reads")
 WAITS = (0, 0, 0, 0.2, 7, 20)
 FAILING = (
     *("start", "open", "get", "find", "stop", "hold", "release", "requeue", "cessation", "find_many"),
     *("restore_requeue_bit", "capabilities", "compile_policy", "weaken_identity"),
 )
+LATE = {
+    "slurm": ("stop", "start", "requeue", "hold", "stop", "requeue", "release", "start", "open", "restore_requeue_bit"),
+    "kubeflow": ("stop", "start", "hold", "release", "stop", "hold", "start", "release", "open", "stop"),
+}
+FOLLOWING = ("stop", "requeue", "finish", "lose_node", "preempt", "stop")
+AFTERS = (20, 30, 60, 0.2, 40, 7, 25)  # the delays of the settings among them, so that moments coincide
+LAGS = (20, 0, 5, 60, 0.2, 30, 90, 20, 0, -1)
+OMITTED = (1, 2, 1, 3, 1, 6, 2, 1, 12, 0)
 ERRORS: Mapping[str, Callable[[str], dma.DispatchError]] = {
     "UnavailableError": dma.UnavailableError,
     "OutcomeUnknownError": dma.OutcomeUnknownError,
@@ -213,6 +225,8 @@ def model_settings(shape: Shape) -> st.SearchStrategy[Settings]:
         slurmd_timeout=seconds(40, 40, 0),
         evidence_window=seconds(60, 60, 0),
         kill_wait=seconds(30, 0, 30),
+        call_bound=seconds(90, 90, 25),
+        accounting_lag=seconds(0, 20, 90),
         history=st.booleans(),
         ceased=st.booleans(),
         ceased_detail=st.sampled_from(("", "fenced by hand")),
@@ -230,6 +244,8 @@ def config_of(chosen: Settings) -> Config:
         slurmd_timeout=chosen.slurmd_timeout,
         evidence_window=chosen.evidence_window,
         kill_wait=chosen.kill_wait,
+        call_bound=chosen.call_bound,
+        accounting_lag=chosen.accounting_lag,
         watch_buffer=100_000,
         capabilities={"AccountingHistory": {"value": "yes"}} if chosen.history else {},  # type: ignore[dict-item]  # pyright: ignore[reportArgumentType]
         rules=yes,  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
@@ -325,9 +341,14 @@ class World:
                     ask.target,
                     error,
                     effect=ask.effect,  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+                    after=ask.after,
                     times=ask.times,
                     when=None if ask.only_job is None else (lambda record: str(record.job_id) == ask.only_job),
                 )
+            case "lag_reads":
+                return env.lag_reads(ask.lag, view=None if ask.view is None else self.clients[ask.view])
+            case "omit":
+                return env.omit(self.must(ask.ref), times=ask.times)
             case "finish":
                 return env.finish(self.must(ask.ref), ask.exit_code)
             case "no_capacity":
@@ -383,6 +404,7 @@ class World:
                     **{str(name): f"{each.value} {each.source}" for name, each in value.support.items()},
                     **{f"rules.{name}": f"{each.value} {each.source}" for name, each in value.rules.items()},
                     **{f"native.{name}": f"{each.value} {each.source}" for name, each in value.native.items()},
+                    "call_bound": plain(value.call_bound),
                 }
             case NativePolicy():
                 rest = tuple(
@@ -558,7 +580,7 @@ class Machine:
         self.compared_calls = 0
         self.views = self.checks = 0
         self.current: dict[str, str] = {}
-        self.dropped: set[int] = set()
+        self.dropped = self.model.dropped
         self.failure: Exception | None = None
 
     async def run(self, script: Sequence[Step]) -> None:
@@ -629,11 +651,15 @@ class Machine:
                     self.new_view(kind)
                 else:
                     await self.world.clients[self.current[kind]].aclose()
-                    self.model.closed.add(self.current[kind])
+                    self.model.close(self.current[kind])
                 self.note(f"({self.current[kind]} closed, or made again)")
                 return
             case "launch":
                 await self.launch(step)
+            case "late":
+                await self.call_late(step)
+            case "omit":
+                await self.omit(step)
             case "drive":
                 drive = self.drive(step)
                 if drive.verb == "due":
@@ -652,19 +678,60 @@ class Machine:
             await self.make(Ask("open", ref=self.model.objects[-1].ref))
             await self.make(Ask("run", "env", ref=self.model.objects[-1].ref))
 
+    async def call_late(self, step: Step) -> None:
+        """A call that lands later, unless an earlier fault or a check is before it; most name what is there."""
+        verb = LATE[self.model.settings.shape][step.number]
+        following = FOLLOWING[step.pick] if step.wait == 20 else None
+        after = AFTERS[(step.number + step.pick) % len(AFTERS)] if following is None else self.delay(following)
+        fault = Ask("fail_calls", "env", target=verb, error=tuple(ERRORS)[step.pick % len(ERRORS)])
+        if step.wait == 7:
+            await self.make(replace(fault, effect=("kept", "none")[step.number % 2]))
+        await self.make(replace(fault, effect="late", after=timedelta(seconds=after)))
+        number = step.number % 6 if verb == "start" else step.number * 7 % 10
+        ask = self.ask_for(replace(step, verb=verb, pick=step.pick % 5, number=number))
+        await self.make(ask)
+        if following is not None:  # what it begins is over in the moment in which the call lands
+            if ask.ref is None:
+                await self.launch(replace(step, pick=3 - step.pick % 3))
+            begin = self.ask_for(replace(step, verb=following, ref="exact", odd="plain"))
+            newest = self.model.objects[-1].ref if self.model.objects else begin.ref
+            await self.make(replace(begin, ref=ask.ref or newest))
+
+    async def omit(self, step: Step) -> None:
+        """The reads of `check` would soon have used it up: so some of them fail, or another list comes first."""
+        await self.make(self.ask_for(step))
+        effect = ("", "late", "", "kept", "", "none")[step.pick]
+        if effect:
+            await self.make(self.fail_calls(replace(step, odd="plain"), "find", effect))
+        else:
+            await self.make(self.ask_for(replace(step, verb="find_many", number=7)))
+
+    def delay(self, verb: str) -> float:
+        """How long after it something happens by the clock."""
+        chosen = self.model.settings
+        slurm = chosen.shape == "slurm"
+        lengths = {
+            "finish": chosen.min_job_age if slurm else chosen.evidence_window,
+            "lose_node": chosen.slurmd_timeout if slurm else chosen.evidence_window,
+        }
+        return lengths.get(verb, chosen.kill_wait).total_seconds()
+
     def to_due(self, step: Step) -> None:
         """To the very moment at which something happens next, or everything has: or just before or after it."""
-        if scheduled := sorted(self.model.scheduled()):
-            due = scheduled[-(step.pick % 2)]
-            self.clock.now = due.at + timedelta(seconds=(0, 0, -0.1, 0.1)[step.number % 4])
+        scheduled = self.model.moments() if step.number >= 8 else sorted(due.at for due in self.model.scheduled())
+        if scheduled:
+            at = scheduled[-(step.pick % 2)]
+            self.clock.now = at + timedelta(seconds=(0, 0, -0.1, 0.1)[step.number % 4])
         else:
             self.clock.advance(1)
         self.note(f"(the clock moved to {self.clock.now:%H:%M:%S.%f})")
 
     async def make(self, ask: Ask) -> None:
         """One call on both sides."""
-        if self.keep is not None and ask.call in ("return_node", "fence_node") and ask.ref is not None:
+        if self.keep is not None and ask.call in ("return_node", "fence_node", "omit") and ask.ref is not None:
             ask = replace(ask, ref=ask.ref._replace(submitted_at=ask.ref.submitted_at or T0))
+        if self.keep is not None and ask.call in LISTED and self.model.lag_of(ask.side):
+            await self.compare_objects()  # what was dropped is not found
         self.note(str(ask))
         expected = self.model.ask(ask, self.clock.now)
         raw = await self.world.answer(ask)
@@ -715,11 +782,28 @@ class Machine:
             await self.read(Ask("cessation", job=str(each.id)))
         for thing in self.model.remembered():
             await self.read(Ask("cessation", ref=thing.ref))
+        if self.model.largest_lag():
+            await self.check_lagged()
         await self.hear()
         self.compare_told()
         self.checks += 1
         if self.keep is not None or at_end or self.checks % LOG_EVERY == 0:
-            await self.compare_calls()
+            await self.compare_calls(at_end=at_end)
+
+    async def check_lagged(self) -> None:
+        """Some of what the clients see whose reads may lag, in turn."""
+        things = self.model.objects
+        for turn, side in enumerate(side for side in self.sides() if self.model.lag_of(side)):
+            if side != "backend":
+                await self.read(Ask("find", side, job=str(JOBS[(self.checks + turn) % len(JOBS)].id)))
+            if things:
+                thing = things[(self.checks + turn) % len(things)]
+                for ref in (thing.ref, thing.ref._replace(submitted_at=None), *thing.former[-1:]):
+                    await self.read(Ask("get", side, ref=ref))
+
+    def sides(self) -> list[str]:
+        """The clients that are open."""
+        return [side for side in ("backend", *self.current.values()) if side not in self.model.closed]
 
     async def read(self, ask: Ask) -> None:
         expected = self.model.ask(ask, self.clock.now)
@@ -756,16 +840,19 @@ class Machine:
         if self.dropped and len(gone) < keep:
             self.fail_if([f"objects: only {len(gone)} gone ones are kept, the bound is {keep}"])
 
-    async def compare_calls(self) -> None:
+    async def compare_calls(self, *, at_end: bool) -> None:
         ask = Ask("calls", "env")
         expected = cast("tuple[Logged, ...]", self.model.ask(ask, self.clock.now).value)
         answer = cast("tuple[dma.CallRecord, ...]", (await self.world.answer(ask)).value)
         raw = tuple(record for record in answer if record.call not in ("watch", "aclose"))
         if self.keep is not None:
             self.compared_calls = 0
+            self.model.landed.clear()
             expected = expected[len(expected) - min(len(expected), self.keep) :]
         self.fail_if(differences("number of calls", len(expected), len(raw)))
-        start, self.compared_calls = self.compared_calls, len(raw)
+        start = 0 if at_end else min([self.compared_calls, *self.model.landed])
+        self.compared_calls = len(raw)
+        self.model.landed.clear()
         for record, entry in zip(raw[start:], expected[start:], strict=True):
             self.fail_if(self.world.check_view(record, entry.side))
         self.fail_if(differences("calls", expected[start:], self.world.plain(raw[start:])))
@@ -818,6 +905,9 @@ class Machine:
         return refs[step.ref]
 
     def side(self, step: Step) -> str:
+        lagging = [side for side in self.sides() if self.model.lag_of(side)]
+        if step.verb in LISTED and lagging and step.number % 2:
+            return lagging[step.pick % len(lagging)]
         return self.current.get(step.odd, "backend")
 
     def with_deadline(self, step: Step, ask: Ask) -> Ask:
@@ -867,21 +957,22 @@ class Machine:
             case "cessation":
                 return Ask("cessation", side, job=(some_job, STRANGER)[number % 2])
             case "find_many":
-                return Ask("find_many", side, jobs=(*(str(each.id) for each in JOBS[: number % 4]), STRANGER))
+                jobs = [str(each.id) for each in JOBS[: number % 4]]
+                return Ask("find_many", side, jobs=(*jobs, STRANGER, *jobs[: number % 5]))
             case "compile_policy":
                 return Ask("compile_policy", side, rules=POLICIES[number % len(POLICIES)])
             case "now" | "watch" | "capabilities":
                 return Ask(step.verb, "backend")
             case "fail_calls":
-                return Ask(
-                    "fail_calls",
-                    "env",
-                    target=FAILING[(number * 6 + step.pick) % len(FAILING)],
-                    error=tuple(ERRORS)[number % len(ERRORS)],
-                    effect=("none", "kept")[number % 2],
-                    times=1 + step.pick % 2,
-                    only_job=some_job if step.odd != "plain" else None,
-                )
+                call = FAILING[(number * 6 + step.pick) % len(FAILING)]
+                return self.fail_calls(step, call, ("none", "kept", "late")[(number + step.pick) % 3])
+            case "lag_reads":
+                kind = (None, None, "view", "reader", "view", "backend")[step.pick]
+                view = None if kind is None else self.current.get(kind, kind)
+                by = timedelta(seconds=LAGS[number])
+                return Ask("lag_reads", "env", lag=by, view=None if view in self.model.closed else view)
+            case "omit":
+                return Ask("omit", "env", ref=self.ref(step, thing), times=OMITTED[number])
             case "finish":
                 exit_code = (0, 1, 255, 7, 0, 1, 2, 256, -1, 3)[number]
                 return Ask("finish", "env", ref=self.ref(step, thing), exit_code=exit_code)
@@ -889,6 +980,20 @@ class Machine:
                 return Ask("no_capacity", "env", ref=self.ref(step, thing), detail=("", "full", "busy")[number % 3])
             case _:
                 return Ask(step.verb, "env", ref=self.ref(step, thing))
+
+    def fail_calls(self, step: Step, call: str, effect: str) -> Ask:
+        number, some_job = step.number, str(JOBS[(0, 1, 0, 2, 1, 0)[step.pick]].id)
+        after = timedelta(seconds=AFTERS[(number + step.pick) % len(AFTERS)])
+        return Ask(
+            "fail_calls",
+            "env",
+            target=call,
+            error=tuple(ERRORS)[number % len(ERRORS)],
+            effect=effect,
+            after=after if effect == "late" else None,
+            times=1 + step.pick % 2,
+            only_job=some_job if step.odd != "plain" else None,
+        )
 
     def start(self, step: Step, of: str, side: str) -> Ask:
         """Names collide on purpose; some have a native policy, few are wrong."""

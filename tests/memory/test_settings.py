@@ -37,12 +37,13 @@ KEYS = {
     "killWait": "kill_wait",
     "callBound": "call_bound",
     "watchBuffer": "watch_buffer",
+    "accountingLag": "accounting_lag",
     "capabilities": "capabilities",
     "rules": "rules",
     "native": "native",
     "cessation": "cessation",
 }
-DURATIONS = ("minJobAge", "slurmdTimeout", "evidenceWindow", "killWait", "callBound")
+DURATIONS = ("minJobAge", "slurmdTimeout", "evidenceWindow", "killWait", "callBound", "accountingLag")
 DEEP = 10**5
 
 
@@ -53,7 +54,7 @@ def test_the_spec_in_one_document() -> None:
     """2.1: every key, in camel case, says what its field says."""
     text = """{
         "shape": "kubeflow", "maxJobId": 100, "minJobAge": "5m", "slurmdTimeout": "40s", "evidenceWindow": "1h30m",
-        "killWait": "1.5s", "callBound": "25s", "watchBuffer": 65,
+        "killWait": "1.5s", "callBound": "25s", "watchBuffer": 65, "accountingLag": "1m",
         "capabilities": {"AccountingHistory": {"value": "yes", "source": "probed"}, "Hold": {"value": "unknown"}},
         "rules": {"restart": {"value": "yes", "detail": "d"}}, "native": {"restart": {"value": "yes"}},
         "cessation": {"ceased": true, "detail": "node fenced"}
@@ -67,6 +68,7 @@ def test_the_spec_in_one_document() -> None:
         kill_wait=timedelta(seconds=1.5),
         call_bound=timedelta(seconds=25),
         watch_buffer=65,
+        accounting_lag=timedelta(minutes=1),
         capabilities={
             Capability.ACCOUNTING_HISTORY: Support(value=Tristate.YES, source=Source.PROBED),
             Capability.HOLD: Support(value=Tristate.UNKNOWN),
@@ -500,6 +502,7 @@ def test_the_written_form() -> None:
         "killWait": "1.5s",
         "callBound": "25s",
         "watchBuffer": 64,
+        "accountingLag": "0s",
         "capabilities": {},
         "rules": {"fail": {"value": "no", "source": "configured", "detail": ""}},
         "native": {},

@@ -307,6 +307,7 @@ REFUSED: Mapping[type[Value], Mapping[str, tuple[object, ...]]] = MappingProxyTy
             "kill_wait": LENGTH,
             "call_bound": LENGTH,
             "watch_buffer": AT_LEAST_ONE,
+            "accounting_lag": LENGTH,
             "capabilities": (None, [], {"hold": {"value": "yes"}}, {"Hold": "yes"}, {"Hold": {"value": "maybe"}}, *ODD),
             "rules": ACTIONS,
             "native": (*ACTIONS, {"fail": {"value": "yes"}}),

@@ -24,7 +24,7 @@ STORE, CLUSTER, BACKEND, ENV, HUB, WATCH, FAULTS, INJECTION, CONFIG = (
 )
 FOLLOWING, HARNESS = "following.py", "memory/harness.py"
 
-MUTANTS = (
+MUTANTS: tuple[Mutant, ...] = (
     # 1.2, 1.3 The SPI
     Mutant("1.2", BACKEND, 'raise InvalidError(f"submission: found', 'raise ValueError(f"submission: found'),
     Mutant("1.2", BACKEND, "            if ref.weak:", "            if False:"),
@@ -45,9 +45,14 @@ MUTANTS = (
         "        if known is None:\n            return ()",
         "        if known is None:\n            return tuple(self.remembered.values())",
     ),
-    Mutant("1.3", BASE, "self.store.remembered_of(job_id))", "self.store.remembered_of(job_id)[-1:])"),
+    Mutant(
+        "1.3",
+        BASE,
+        "        items = self.store.remembered_of(job_id)\n",
+        "        items = self.store.remembered_of(job_id)[-1:]\n",
+    ),
     Mutant("1.3", BASE, '        force_setattr(seen, "observed_at", self.store.now)\n', ""),
-    Mutant("1.3", BASE, "            return self.weak_key(item.ref) == self.weak_key(ref)", "            return False"),
+    Mutant("1.3", BASE, "            return self.weak_key(found) == self.weak_key(ref)", "            return False"),
     Mutant("1.3", BASE, 'return NotFoundError(f"no object', 'return WrongStateError(f"no object'),
     Mutant(
         "1.3",
@@ -55,7 +60,12 @@ MUTANTS = (
         "lambda: Ref(name=ref.name, id=ref.id, submitted_at=None)",
         "lambda: self._scheduler.find(ref) and Ref(name=ref.name, id=ref.id, submitted_at=None)",
     ),
-    Mutant("1.3", BACKEND, "for job_id in asked})", "for job_id in asked if self._scheduler.find_all(job_id)})"),
+    Mutant(
+        "1.3",
+        BACKEND,
+        "for job_id in dict.fromkeys(asked)})",
+        "for job_id in dict.fromkeys(asked) if self._find(job_id)})",
+    ),
     Mutant(
         "1.3",
         BACKEND,
@@ -90,14 +100,19 @@ MUTANTS = (
     Mutant("1.3", BASE, "else self.store.all_of(what)", "else self.store.remembered_of(what)"),
     Mutant("1.3", BASE, "else self.store.all_of(what)", "else self.store.all_of(what)[:1]"),
     Mutant("1.3", BASE, "items = [self.find(what)] if", "items = [self.find_any(what)] if"),
-    Mutant("1.3", SLURM, '        if run.node == "up":\n            run.die(at)', "        pass"),
+    Mutant("1.3", SLURM, '        if run.node == "up":\n            run.die(self.store.moment)', "        pass"),
     Mutant(
         "1.3",
         KUBEFLOW,
-        "run)\n        else:\n            run.die(self.store.now)",
+        "run)\n        else:\n            run.die(self.store.moment)",
         "run)\n        else:\n            pass",
     ),
-    Mutant("1.3", KUBEFLOW, "        if run is not None:\n            run.die(due)", "        pass"),
+    Mutant(
+        "1.3",
+        KUBEFLOW,
+        "        run.die(self.store.moment)\n        self.store.retire(item)",
+        "        self.store.retire(item)",
+    ),
     Mutant("1.3", BASE, '(run.node == "up" and not run.alive)', '(run.node == "up")'),
     Mutant("1.3", BASE, 'run.node == "fenced" or (run.node == "up" and', 'run.node != "up" or (run.node == "up" and'),
     Mutant("1.2", "model/checks.py", "    if not is_a(found, *kinds):", "    if False:"),
@@ -150,12 +165,11 @@ MUTANTS = (
         "self._due[0][0] < self.now",
         hidden="the suite gives a scheduler time beyond a due moment: no real one acts to the microsecond",
     ),
-    Mutant("TM-2", STORE, "action(item, execution, due)", "action(item, execution, self.now)"),
     Mutant(
         "TM-2",
         STORE,
-        "(due, item.order, next(self._serials), action",
-        "(due, -item.order, next(self._serials), action",
+        "(due, order, next(self._serials), action",
+        "(due, -order, next(self._serials), action",
         hidden="which of two objects comes first in one moment is a promise of the memory adapter alone",
     ),
     Mutant(
@@ -238,12 +252,9 @@ MUTANTS = (
         hidden="which of the free ids comes next is nobody's promise",
     ),
     Mutant(
-        "SL-2",
-        BASE,
-        "        return item.ref.submitted_at == ref.submitted_at",
-        "        return item.ref.name == ref.name",
+        "SL-2", BASE, "        return found.submitted_at == ref.submitted_at", "        return found.name == ref.name"
     ),
-    Mutant("SL-2", SLURM, "            if len(matches) > 1:", "            if len(matches) > 2:"),
+    Mutant("SL-2", BASE, "        if len(matches) > 1 and ref.weak:", "        if len(matches) > 2 and ref.weak:"),
     Mutant(
         "SL-2", BASE, "    return moment.replace(microsecond=0)", "    return moment.replace(microsecond=0, second=0)"
     ),
@@ -338,7 +349,9 @@ MUTANTS = (
     ),
     Mutant("SL-7", SLURM, "None, cause, False\n", "None, cause, item.gated\n"),
     Mutant("SL-7", SLURM, "            item.restarts += 1\n", ""),
-    Mutant("SL-7", SLURM, "            item.ref = altered(item.ref, submitted_at=whole_second(at))\n", ""),
+    Mutant(
+        "SL-7", SLURM, "            item.ref = altered(item.ref, submitted_at=whole_second(self.store.moment))\n", ""
+    ),
     Mutant(
         "SL-7",
         SLURM,
@@ -427,13 +440,13 @@ MUTANTS = (
     Mutant(
         "SL-11",
         SLURM,
-        "self.store.schedule(self.config.slurmd_timeout, self.store.now, self._timed_out, item, run)",
-        "self._lost(item, run, self.store.now)",
+        "self.store.schedule(self.config.slurmd_timeout, item.order, self._timed_out, item, run)",
+        "self._lost(item, run)",
     ),
     Mutant("SL-11", SLURM, 'if run.node != "up" and run.lost_at and', "if run.lost_at and"),
-    Mutant("SL-11", SLURM, "later(run.lost_at, self.config.slurmd_timeout) == due", "True"),
-    Mutant("SL-11", SLURM, "        if run is None or run is not item.latest or", "        if run is None or"),
-    Mutant("SL-11", SLURM, "        elif not run.alive:\n            self._lost(item, run, self.store.now)\n", ""),
+    Mutant("SL-11", SLURM, "later(run.lost_at, self.config.slurmd_timeout) == self.store.moment", "True"),
+    Mutant("SL-11", SLURM, "        if run is not item.latest or", "        if"),
+    Mutant("SL-11", SLURM, "        elif not run.alive:\n            self._lost(item, run)\n", ""),
     Mutant(
         "SL-11",
         SLURM,
@@ -450,7 +463,7 @@ MUTANTS = (
         "    def _requeue",
     ),
     Mutant("SL-12", SLURM, "            if self.config.min_job_age:\n", "            if True:\n"),
-    Mutant("SL-12", SLURM, "later(ended_at, self.config.min_job_age) == due", "True"),
+    Mutant("SL-12", SLURM, "later(ended_at, self.config.min_job_age) == self.store.moment", "True"),
     Mutant(
         "SL-12",
         SLURM,
@@ -470,10 +483,8 @@ MUTANTS = (
     Mutant(
         "SL-12",
         BASE,
-        "        if item is None or (item.ref is not ref and not self.answers(item, ref)):\n"
-        "            raise self._not_found(ref, item)\n",
-        "        if item is None or (item.ref is not ref and not self.answers(item, ref)):\n"
-        "            return self.find_any(ref)\n",
+        "            raise self._not_found(ref, item.ref if item else None)\n        return item\n\n    def find_any",
+        "            return self.find_any(ref)\n        return item\n\n    def find_any",
     ),
     Mutant(
         "SL-12",
@@ -481,14 +492,13 @@ MUTANTS = (
         "sorted((*gone.values(), *self.remembered_of(job_id)), key=_order)",
         "[*gone.values(), *self.remembered_of(job_id)]",
     ),
-    Mutant("SL-12", BASE, '            force_setattr(seen, "from_history", True)', "            pass"),
+    Mutant("SL-12", SLURM, "observed_at=at, from_history=True", "observed_at=at"),
     Mutant(
         "SL-12",
         SLURM,
-        "        if not self._accounting:\n            return super().find_all(job_id)",
-        "        if True:\n            return super().find_all(job_id)",
+        "return self.find_all_as_of(job_id, self.store.now) if self._accounting else",
+        "return self.find_all_as_of(job_id, self.store.now) if False else",
     ),
-    Mutant("SL-12", BASE, '            force_setattr(seen, "from_history", True)\n', "            pass\n"),
     Mutant(
         "SL-13",
         SLURM,
@@ -533,7 +543,7 @@ MUTANTS = (
         "\n"
         "    # KF-2, KF-3: no gate",
     ),
-    Mutant("KF-1", BASE, "        return item.ref.submitted_at == ref.submitted_at", "        return True"),
+    Mutant("KF-1", BASE, "        return found.submitted_at == ref.submitted_at", "        return True"),
     Mutant(
         "KF-2",
         KUBEFLOW,
@@ -573,7 +583,10 @@ MUTANTS = (
         "return altered(seen, exit_code=None)",
     ),
     Mutant(
-        "KF-6", KUBEFLOW, "if item.arose_at and self.store.now", "if item.ended_at and item.arose_at and self.store.now"
+        "KF-6",
+        KUBEFLOW,
+        "if item.arose_at and self.store.moment",
+        "if item.ended_at and item.arose_at and self.store.moment",
     ),
     Mutant("KF-6", KUBEFLOW, "        if item.gone_at is None:\n            self.show(item)", "        pass"),
     Mutant("KF-6", KUBEFLOW, "        if cause.pod_derived:\n", "        if True:\n"),
@@ -757,8 +770,8 @@ MUTANTS = (
     Mutant(
         "WA-5",
         FOLLOWING,
-        "anyio.fail_after(None if timeout is None else timeout.total_seconds())",
-        "anyio.fail_after(None)",
+        "anyio.move_on_after(None if timeout is None else timeout.total_seconds())",
+        "anyio.move_on_after(None)",
     ),
     Mutant(
         "WA-2",
@@ -777,16 +790,16 @@ MUTANTS = (
     Mutant(
         "WA-2",
         SLURM,
-        "            self._arrive(item, *BACK_TO_WAIT, self.store.now)\n        self.show(item)",
-        "            self._arrive(item, *BACK_TO_WAIT, self.store.now)\n"
+        "            self._arrive(item, *BACK_TO_WAIT)\n        self.show(item)",
+        "            self._arrive(item, *BACK_TO_WAIT)\n"
         "        self.show(item)\n"
         "        self.store.told.append(item.shown)",
     ),
     Mutant(
         "WA-2",
         SLURM,
-        "            self._arrive(item, *BACK_TO_WAIT, self.store.now)\n        self.show(item)",
-        "            self._arrive(item, *BACK_TO_WAIT, self.store.now)\n        item.shown = self.observe(item)",
+        "            self._arrive(item, *BACK_TO_WAIT)\n        self.show(item)",
+        "            self._arrive(item, *BACK_TO_WAIT)\n        item.shown = self.observe(item)",
     ),
     Mutant(
         "WA-2",
@@ -809,14 +822,8 @@ MUTANTS = (
     Mutant(
         "WA-2",
         SLURM,
-        "item.ending.cause, due)\n            self.show(item)",
-        "item.ending.cause, due)\n            item.shown = self.observe(item)",
-    ),
-    Mutant(
-        "WA-2",
-        SLURM,
-        "Cause.NODE_LOST), at)\n        self.show(item)",
-        "Cause.NODE_LOST), at)\n        item.shown = self.observe(item)",
+        "Cause.NODE_LOST))\n        self.show(item)",
+        "Cause.NODE_LOST))\n        item.shown = self.observe(item)",
     ),
     Mutant(
         "WA-2",
@@ -827,14 +834,14 @@ MUTANTS = (
     Mutant(
         "WA-2",
         KUBEFLOW,
-        "        self._arise(item, run)\n        self.show(item)",
-        "        self._arise(item, run)\n        item.shown = self.observe(item)",
+        "        self._arise(item)\n        self.show(item)",
+        "        self._arise(item)\n        item.shown = self.observe(item)",
     ),
     Mutant(
         "WA-2",
         KUBEFLOW,
-        "item.state, item.ended_at = State.FAILED, self.store.now\n        self.show(item)",
-        "item.state, item.ended_at = State.FAILED, self.store.now\n        item.shown = self.observe(item)",
+        "item.state, item.ended_at = State.FAILED, self.store.moment\n        self.show(item)",
+        "item.state, item.ended_at = State.FAILED, self.store.moment\n        item.shown = self.observe(item)",
     ),
     Mutant(
         "WA-2",
@@ -866,47 +873,57 @@ MUTANTS = (
         "        item.waiting, item.detail = Cause.NO_CAPACITY, detail\n        self.show(item)",
         "        item.waiting, item.detail = Cause.NO_CAPACITY, detail\n        item.shown = self.observe(item)",
     ),
+    Mutant(
+        "WA-2",
+        SLURM,
+        "            self._kill(run)\n"
+        "            self._arrive(item, item.ending.state, item.ending.cause)\n"
+        "            self.show(item)",
+        "            self._kill(run)\n"
+        "            self._arrive(item, item.ending.state, item.ending.cause)\n"
+        "            item.shown = self.observe(item)",
+    ),
     # 2.7 Environment, ground truth, log, views
     Mutant("2.7", BASE, 'run.node == "fenced" or', "False or"),
     Mutant(
         "2.7",
         BASE,
-        "            run.die(self.store.now)\n        self.node_lost",
+        "            run.die(self.store.moment)\n        self.node_lost",
         "            pass\n        self.node_lost",
     ),
     Mutant(
         "2.7",
         BASE,
-        '            run.node = "fenced"\n            run.die(self.store.now)\n',
+        '            run.node = "fenced"\n            run.die(self.store.moment)\n',
         '            run.node = "fenced"\n',
     ),
     Mutant(
         "2.7",
         BASE,
-        '            run.node = "fenced"\n            run.die(self.store.now)\n',
+        '            run.node = "fenced"\n            run.die(self.store.moment)\n',
         '            run.node = "fenced"\n'
-        "            run.die(self.store.now)\n"
+        "            run.die(self.store.moment)\n"
         "            if item.state is State.RUNNING and run is item.latest:\n"
         "                self.node_back(item, run)\n",
     ),
     Mutant(
         "2.7",
         BASE,
-        "            else:\n                run.die(self.store.now)\n        self.store.retire(item)",
+        "            else:\n                run.die(self.store.moment)\n        self.store.retire(item)",
         "        self.store.retire(item)",
     ),
     Mutant("2.7", SLURM, '        require(item, run.node == "up", "running on a node that is not lost")\n', ""),
-    Mutant("2.7", SLURM, "        run.die(self.store.now)\n        run.exit_code", "        run.exit_code"),
+    Mutant("2.7", SLURM, "        run.die(self.store.moment)\n        run.exit_code", "        run.exit_code"),
     Mutant(
         "2.7",
         SLURM,
-        "        run.die(self.store.now)\n        run.cause = cause\n        self._arrive(item, State.FAILED, cause,",
-        "        run.die(self.store.now)\n"
-        "        run.cause = cause\n"
-        "        self._arrive(item, State.FAILED, Cause.NON_ZERO_EXIT,",
+        "        self._arrive(item, State.FAILED, cause)\n",
+        "        self._arrive(item, State.FAILED, Cause.NON_ZERO_EXIT)\n",
     ),
-    Mutant("2.7", KUBEFLOW, "State.FAILED, cause, self.store.now\n", "State.FAILED, Cause.UNKNOWN, self.store.now\n"),
-    Mutant("2.7", CLUSTER, "fault.call == call.name and ", ""),
+    Mutant(
+        "2.7", KUBEFLOW, "State.FAILED, cause, self.store.moment\n", "State.FAILED, Cause.UNKNOWN, self.store.moment\n"
+    ),
+    Mutant("2.7", CLUSTER, "fault.call == call.name and fault.effect in effects", "fault.effect in effects"),
     Mutant("2.7", CLUSTER, '                self._inject("kept", call)', "                pass"),
     Mutant("2.7", KUBEFLOW, "        item.active = False\n", "        item.active, item.hold = False, 1\n"),
     Mutant(
@@ -915,13 +932,13 @@ MUTANTS = (
         '        require(item, not item.state.ended, "live")\n        self.lift_hold(item)',
         "        item.active = True\n        self.show(item)",
     ),
-    Mutant("2.7", CLUSTER, "                fault.times -= 1\n", ""),
+    Mutant("2.7", CLUSTER, "        fault.times -= 1\n", ""),
     Mutant("2.7", CLUSTER, "        if call.writes and client.read_only:", "        if False:"),
     Mutant(
         "2.7",
         CLUSTER,
-        "                if len(store.told) > before:",
-        "                if True:",
+        "            if len(self.store.told) > before:",
+        "            if True:",
         hidden="when a call landed stands in the call log alone",
     ),
     Mutant("2.7", CLUSTER, "        if call.writes and client.read_only:", "        if client.read_only:"),
@@ -943,8 +960,8 @@ MUTANTS = (
     Mutant(
         "2.7",
         CLUSTER,
-        "            before = len(store.told)\n",
-        '            self._inject("kept", call)\n            before = len(store.told)\n',
+        "            answer = self._act(call, act, given)\n",
+        '            self._inject("kept", call)\n            answer = self._act(call, act, given)\n',
     ),
     Mutant(
         "ruling 29",
@@ -992,6 +1009,137 @@ MUTANTS = (
         "(action not in rules or rules[action].value is not Tristate.YES)",
         "(action in rules and rules[action].value is not Tristate.YES)",
         hidden="a Config is refused before there is an adapter",
+    ),
+    # 2.9 Replies that come late or stale
+    Mutant("LT-1", CLUSTER, "self.store.schedule(fault.after, item", "self.store.schedule(fault.after * 2, item"),
+    Mutant(
+        "LT-1",
+        CLUSTER,
+        "                call.landed_at = self.store.moment\n",
+        "                call.landed_at = call.at\n",
+        hidden="the log is the memory adapter's own",
+    ),
+    Mutant(
+        "LT-1",
+        CLUSTER,
+        "LAST = sys.maxsize",
+        "LAST = -1",
+        hidden="which of two things of one moment comes first is a promise of the memory adapter alone",
+    ),
+    Mutant(
+        "LT-1",
+        CLUSTER,
+        "item.order if item else LAST",
+        "LAST",
+        hidden="which of two things of one moment comes first is a promise of the memory adapter alone",
+    ),
+    Mutant(
+        "LT-1",
+        CLUSTER,
+        "with suppress(DispatchError):",
+        "with suppress(ZeroDivisionError):",
+        hidden="the suite lets nothing land that is refused then",
+    ),
+    Mutant(
+        "LT-1",
+        CLUSTER,
+        'self._striking(call, "kept", "late")',
+        'self._striking(call, "late")',
+        hidden="a harness injects one fault at a time",
+    ),
+    Mutant("LT-1", FAULTS, "< fault.after <= call_bound", "< fault.after < call_bound"),
+    Mutant(
+        "LT-1",
+        SLURM,
+        "id=str(number), submitted_at=whole_second(self.store.moment)",
+        "id=str(number), submitted_at=whole_second(self.store.now)",
+        hidden="nobody is told when a call that was given up landed",
+    ),
+    Mutant(
+        "LT-1",
+        KUBEFLOW,
+        "name=name, id=uid, submitted_at=whole_second(self.store.moment)",
+        "name=name, id=uid, submitted_at=whole_second(self.store.now)",
+        hidden="nobody is told when a call that was given up landed",
+    ),
+    Mutant(
+        "LT-1",
+        STORE,
+        "            self.moment, _, _, action, *given = heappop(self._due)\n",
+        "            _, _, _, action, *given = heappop(self._due)\n            self.moment = self.now\n",
+    ),
+    Mutant(
+        "LT-2",
+        STORE,
+        "return seen and altered(seen, observed_at=at)",
+        "return seen and altered(seen, observed_at=self.now)",
+    ),
+    Mutant(
+        "LT-2",
+        STORE,
+        "for moment, seen in looks if moment <= at)",
+        "for moment, seen in looks if moment < at)",
+        hidden="the suite does not look at the very moment",
+    ),
+    Mutant(
+        "LT-2",
+        STORE,
+        "if looks[0][0] > at and not self._was_there(item, at):",
+        "if False:",
+        hidden="how things stood before reads lagged is not kept",
+    ),
+    Mutant(
+        "LT-2",
+        STORE,
+        "            self.past.began(item.order, item.shown, self.moment)\n",
+        "            pass\n",
+        hidden="an absence says no moment",
+    ),
+    Mutant(
+        "LT-2",
+        STORE,
+        "            self.past.changed(item.order, item.shown, None, self.moment)\n",
+        "            pass\n",
+        hidden="an absence says no moment",
+    ),
+    Mutant("LT-2", BASE, "if self.answers(one.ref, ref)]", "]"),
+    Mutant(
+        "LT-2",
+        CLUSTER,
+        "self.lags.get(client, self.lags.get(None))",
+        "self.lags.get(None)",
+        hidden="a harness that injects no lag is as good",
+    ),
+    Mutant(
+        "LT-2", CLUSTER, "            self.store.past = None\n", "            pass\n", hidden="it costs memory alone"
+    ),
+    Mutant(
+        "LT-2",
+        "memory/past.py",
+        "                del self._looks[order][0]\n",
+        "                pass\n",
+        hidden="it costs memory alone",
+    ),
+    Mutant(
+        "LT-3",
+        BASE,
+        "        self.omitted -= Counter((item.order,))\n",
+        "",
+        hidden="no adapter's user can make a scheduler leave out",
+    ),
+    Mutant(
+        "LT-3",
+        BACKEND,
+        "for job_id in dict.fromkeys(asked)",
+        "for job_id in asked",
+        hidden="no adapter's user can make a scheduler leave out",
+    ),
+    Mutant(
+        "LT-4",
+        SLURM,
+        "later(item.gone_at, self.config.accounting_lag) <= at",
+        "item.gone_at <= at",
+        hidden="how long history takes is no promise",
     ),
     # 3.1 The conformance suite
     Mutant("3.1", HARNESS, "frozenset(ABILITIES) - shape.lacks", 'frozenset(ABILITIES) - {"run"}'),

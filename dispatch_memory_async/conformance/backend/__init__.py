@@ -10,6 +10,7 @@ from . import (
     gate,
     history,
     hold,
+    late,
     looking,
     native,
     nodes,
@@ -41,5 +42,6 @@ BACKEND: tuple[Check, ...] = (
     *watch.CHECKS,
     *clients.CHECKS,
     *races.CHECKS,
+    *late.CHECKS,
 )
 """Every check of the suite, in its order."""

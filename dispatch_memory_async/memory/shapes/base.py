@@ -5,6 +5,7 @@ synchronous and works on the store; the moment of the call is the store's ``now`
 """
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import count
@@ -16,6 +17,7 @@ from ulid import ULID
 
 from ...model import (
     Action,
+    AmbiguousError,
     Capabilities,
     Capability,
     Cause,
@@ -100,6 +102,8 @@ class Scheduler(ABC):
             call for call in _OPTIONAL if getattr(type(self), call) is getattr(Scheduler, call)
         )
         """The calls of the SPI that this shape does not have."""
+        self.omitted: Counter[int] = Counter()
+        """How many lists are still to leave out an object, by its place in the order of start."""
 
     @staticmethod
     def opaque(kind: str, serial: int) -> str:
@@ -118,31 +122,31 @@ class Scheduler(ABC):
         """What an exact ref names an object by, and what a weak one does."""
         return (ref.id, ref.submitted_at), cls.weak_key(ref)
 
-    def answers(self, item: StoredObject, ref: Ref) -> bool:
-        """Whether an object with the ref's id answers to the rest of it."""
+    def answers(self, found: Ref, ref: Ref) -> bool:
+        """Whether an object with the id of a ref, and an exact ref of its own, answers to the rest of it."""
         if ref.submitted_at is None:
-            return self.weak_key(item.ref) == self.weak_key(ref)
-        return item.ref.submitted_at == ref.submitted_at
+            return self.weak_key(found) == self.weak_key(ref)
+        return found.submitted_at == ref.submitted_at
 
     def find(self, ref: Ref) -> StoredObject:
         """The remembered object that answers to a ref."""
         item = self.store.remembered.get(ref.id)
-        if item is None or (item.ref is not ref and not self.answers(item, ref)):
-            raise self._not_found(ref, item)
+        if item is None or (item.ref is not ref and not self.answers(item.ref, ref)):
+            raise self._not_found(ref, item.ref if item else None)
         return item
 
     def find_any(self, ref: Ref) -> StoredObject:
         """The object that answers to a ref: the remembered one, else the newest gone one."""
         item = self.store.remembered.get(ref.id)
-        if item is not None and self.answers(item, ref):
+        if item is not None and self.answers(item.ref, ref):
             return item
         gone = self.store.gone_for(ref)
         if gone:
             return gone[-1]
-        raise self._not_found(ref, item)
+        raise self._not_found(ref, item.ref if item else None)
 
-    def _not_found(self, ref: Ref, other: StoredObject | None) -> NotFoundError:
-        instead = f"; under this id there is {other.ref}" if other else ""
+    def _not_found(self, ref: Ref, other: Ref | None) -> NotFoundError:
+        instead = f"; under this id there is {other}" if other else ""
         return NotFoundError(f"no object answers to {ref}{instead}")
 
     # looking
@@ -153,14 +157,39 @@ class Scheduler(ABC):
 
     def find_all(self, job_id: ULID) -> tuple[Observation, ...]:
         """The current observations of all the job's objects, in the order of start."""
-        return tuple(self.current(item) for item in self.store.remembered_of(job_id))
+        items = self.store.remembered_of(job_id)
+        return tuple([self.current(item) for item in items if not (self.omitted and self._omits(item))])
+
+    def get_as_of(self, ref: Ref, at: datetime) -> Observation:
+        """The observation of one object at a moment, in history or out of it."""
+        seen = [seen for item in self.store.ever(ref) if (seen := self.as_of(item, at)) and seen.ref.id == ref.id]
+        matches = [one for one in seen if self.answers(one.ref, ref)]
+        if len(matches) > 1 and ref.weak:
+            raise AmbiguousError(f"{ref} matches {', '.join(str(one.ref) for one in matches)}")
+        if not matches:
+            raise self._not_found(ref, seen[-1].ref if seen else None)
+        return matches[-1]
+
+    def find_all_as_of(self, job_id: ULID, at: datetime) -> tuple[Observation, ...]:
+        """The observations of all the job's objects at a moment, in history or out of it, in the order of start."""
+        seen = [(item, self.as_of(item, at)) for item in self.store.all_of(job_id)]
+        return tuple([one for item, one in seen if one and not (self.omitted and self._omits(item))])
+
+    def as_of(self, item: StoredObject, at: datetime) -> Observation | None:
+        """What is seen of an object at a moment, if anything is."""
+        return self.store.as_of(item, at)
+
+    def _omits(self, item: StoredObject) -> bool:
+        """Whether a list that would hold an object is to leave it out, which is done once more by asking."""
+        if not self.omitted[item.order]:
+            return False
+        self.omitted -= Counter((item.order,))
+        return True
 
     def current(self, item: StoredObject) -> Observation:
         """What was last told of an object, as seen now."""
         seen = item.shown.__copy__()  # measured: `altered` would make every look a fifth slower
         force_setattr(seen, "observed_at", self.store.now)
-        if item.gone_at is not None:
-            force_setattr(seen, "from_history", True)
         return seen
 
     def show(self, item: StoredObject) -> None:
@@ -324,7 +353,7 @@ class Scheduler(ABC):
     def run(self, item: StoredObject) -> StoredExecution:
         """Begin an execution of an eligible object."""
         require(item, self.eligible(item), "eligible to run")
-        run = self.begin(item, self.store.now)
+        run = self.begin(item)
         self.show(item)
         return run
 
@@ -332,10 +361,10 @@ class Scheduler(ABC):
         """Whether nothing but room keeps an object from running."""
         return item.state is State.PENDING and self.cause(item) is item.waiting
 
-    def begin(self, item: StoredObject, at: datetime) -> StoredExecution:
+    def begin(self, item: StoredObject) -> StoredExecution:
         """A new execution, on a node of its own."""
         number = epoch(item.submission, self.restart(item))
-        run = StoredExecution(serial=next(self.serials), epoch=number, started_at=at)
+        run = StoredExecution(serial=next(self.serials), epoch=number, started_at=self.store.moment)
         item.executions += (run,)
         item.state, item.cause, item.waiting, item.detail = State.RUNNING, None, None, ""
         return run
@@ -361,9 +390,9 @@ class Scheduler(ABC):
         run = self.current_run(item)
         if run.node != "up":
             return
-        run.node, run.lost_at = "lost", self.store.now
+        run.node, run.lost_at = "lost", self.store.moment
         if self.config.cessation.ceased:
-            run.die(self.store.now)
+            run.die(self.store.moment)
         self.node_lost(item, run)
 
     @abstractmethod
@@ -377,7 +406,7 @@ class Scheduler(ABC):
             if item.state is State.RUNNING and run is item.latest:
                 self.node_back(item, run)
             else:
-                run.die(self.store.now)
+                run.die(self.store.moment)
         self.store.retire(item)
 
     @abstractmethod
@@ -390,7 +419,7 @@ class Scheduler(ABC):
         dying = any(run.alive for run in cut_off)
         for run in cut_off:
             run.node = "fenced"
-            run.die(self.store.now)
+            run.die(self.store.moment)
         if dying:
             self.store.retire(item)
 
@@ -445,7 +474,8 @@ def require(item: StoredObject, holds: bool, what: str) -> None:
     """Refuse what the object's state does not allow."""
     if not holds:
         shown = item.shown
-        raise WrongStateError(f"{item.ref} is {shown.state}/{shown.cause}, expected one that is {what}")
+        why = f" ({shown.cause})" if shown.cause else ""
+        raise WrongStateError(f"{item.ref} is {shown.state}{why}, expected one that is {what}")
 
 
 def impossible(item: StoredObject, what: str) -> WrongStateError:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Hashable, Mapping
-from datetime import datetime
 from typing import Any, ClassVar
 
 from ...model import (
@@ -73,7 +72,7 @@ class Kubeflow(Scheduler):
             raise AlreadyExistsError(f"the name {name} is in use, by an object that was not stopped")
         self._names.add(name)
         uid = self.opaque("object", next(self.serials))
-        ref = altered(BLANK.ref, name=name, id=uid, submitted_at=whole_second(self.store.now))
+        ref = altered(BLANK.ref, name=name, id=uid, submitted_at=whole_second(self.store.moment))
         return self.make(job, submission, ref, native_restarts=int(settings.get(MAX_RESTARTS, "0")))
 
     @staticmethod
@@ -91,9 +90,9 @@ class Kubeflow(Scheduler):
             if item.state is State.RUNNING:
                 self._leave(item, Cause.STOPPED)
             cause = Cause.STOPPED
-            item.state, item.cause, item.ended_at = State.CANCELLED, cause, self.store.now
+            item.state, item.cause, item.ended_at = State.CANCELLED, cause, self.store.moment
         self._names.discard(item.ref.name)
-        self.store.forget(item, self.store.now, cause)
+        self.store.forget(item, cause)
 
     # KF-10: the object moves on at once, its execution lives on for ``kill_wait``
 
@@ -104,13 +103,12 @@ class Kubeflow(Scheduler):
         if run.node != "up":
             return
         if self.config.kill_wait:
-            self.store.schedule(self.config.kill_wait, self.store.now, self._killed, item, run)
+            self.store.schedule(self.config.kill_wait, item.order, self._killed, item, run)
         else:
-            run.die(self.store.now)
+            run.die(self.store.moment)
 
-    def _killed(self, item: StoredObject, run: StoredExecution | None, due: datetime) -> None:
-        if run is not None:
-            run.die(due)
+    def _killed(self, item: StoredObject, run: StoredExecution) -> None:
+        run.die(self.store.moment)
         self.store.retire(item)
 
     # KF-4, KF-7: back to wait, preempted or held
@@ -158,9 +156,9 @@ class Kubeflow(Scheduler):
         require(item, run.node == "up", "running on a node that is not lost")
         return run
 
-    def node_lost(self, item: StoredObject, run: StoredExecution) -> None:
+    def node_lost(self, item: StoredObject, run: StoredExecution) -> None:  # noqa: ARG002
         item.cause = Cause.NODE_LOST
-        self._arise(item, run)
+        self._arise(item)
         self.show(item)
 
     def node_back(self, item: StoredObject, run: StoredExecution) -> None:
@@ -168,20 +166,20 @@ class Kubeflow(Scheduler):
             item.cause = item.arose_at = None
         else:
             run.cause = Cause.NODE_LOST
-            item.state, item.ended_at = State.FAILED, self.store.now
+            item.state, item.ended_at = State.FAILED, self.store.moment
         self.show(item)
 
-    def _arise(self, item: StoredObject, run: StoredExecution) -> None:
-        item.arose_at = self.store.now
-        self.store.schedule(self.config.evidence_window, self.store.now, self._vanish, item, run)
+    def _arise(self, item: StoredObject) -> None:
+        item.arose_at = self.store.moment
+        self.store.schedule(self.config.evidence_window, item.order, self._vanish, item)
 
-    def _vanish(self, item: StoredObject, _: StoredExecution | None, __: datetime) -> None:
+    def _vanish(self, item: StoredObject) -> None:
         if item.gone_at is None:
             self.show(item)
 
     def observe(self, item: StoredObject) -> Observation:
         seen = super().observe(item)
-        if item.arose_at and self.store.now >= later(item.arose_at, self.config.evidence_window):
+        if item.arose_at and self.store.moment >= later(item.arose_at, self.config.evidence_window):
             return altered(seen, cause=Cause.UNKNOWN, exit_code=None)
         return seen
 
@@ -196,8 +194,8 @@ class Kubeflow(Scheduler):
         if exit_code:
             self._fail(item, run, Cause.NON_ZERO_EXIT, exit_code)
         else:
-            run.die(self.store.now)
-            item.state, item.ended_at, item.exit_code = State.SUCCEEDED, self.store.now, exit_code
+            run.die(self.store.moment)
+            item.state, item.ended_at, item.exit_code = State.SUCCEEDED, self.store.moment, exit_code
         self.show(item)
 
     def fail(self, item: StoredObject, cause: Cause) -> None:
@@ -205,16 +203,16 @@ class Kubeflow(Scheduler):
         self.show(item)
 
     def _fail(self, item: StoredObject, run: StoredExecution, cause: Cause, exit_code: int | None) -> None:
-        run.die(self.store.now)
+        run.die(self.store.moment)
         run.cause = cause
         if cause in RESTARTABLE and item.restarts < item.native_restarts:
             item.restarts += 1
-            self.begin(item, self.store.now)
+            self.begin(item)
             return
-        item.state, item.cause, item.ended_at = State.FAILED, cause, self.store.now
+        item.state, item.cause, item.ended_at = State.FAILED, cause, self.store.moment
         item.exit_code = exit_code
         if cause.pod_derived:
-            self._arise(item, run)
+            self._arise(item)
 
     # NP-3: failed pods are restarted up to a count
 

@@ -10,7 +10,6 @@ from ulid import ULID
 from ...model import (
     HOLD_BASE,
     Action,
-    AmbiguousError,
     Capability,
     Cause,
     CrashedError,
@@ -84,31 +83,26 @@ class Slurm(Scheduler):
 
     def start(self, job: Job, submission: int, settings: Mapping[str, str]) -> StoredObject:
         number = self._ids.take()
-        ref = altered(BLANK.ref, name=f"dj-{job.id}", id=str(number), submitted_at=whole_second(self.store.now))
+        ref = altered(BLANK.ref, name=f"dj-{job.id}", id=str(number), submitted_at=whole_second(self.store.moment))
         return self.make(job, submission, ref, gated=True, requeue_bit=REQUEUE in settings)
 
     @staticmethod
     def weak_key(ref: Ref) -> Hashable:
         return ref.id, ref.name
 
-    # SL-12: accounting history
+    # SL-12, LT-4: accounting history
 
     def get(self, ref: Ref) -> Observation:
-        if not self._accounting:
-            return self.current(self.find(ref))
-        if ref.submitted_at is None:
-            matches = self.store.gone_for(ref)
-            present = self.store.remembered.get(ref.id)
-            if present is not None and self.answers(present, ref):
-                matches.append(present)
-            if len(matches) > 1:
-                raise AmbiguousError(f"{ref} matches {', '.join(str(item.ref) for item in matches)}")
-        return self.current(self.find_any(ref))
+        return self.get_as_of(ref, self.store.now) if self._accounting else super().get(ref)
 
     def find_all(self, job_id: ULID) -> tuple[Observation, ...]:
-        if not self._accounting:
-            return super().find_all(job_id)
-        return tuple(map(self.current, self.store.all_of(job_id)))
+        return self.find_all_as_of(job_id, self.store.now) if self._accounting else super().find_all(job_id)
+
+    def as_of(self, item: StoredObject, at: datetime) -> Observation | None:
+        seen = super().as_of(item, at)
+        if seen is None and self._accounting and item.gone_at and later(item.gone_at, self.config.accounting_lag) <= at:
+            return altered(item.shown, observed_at=at, from_history=True)
+        return seen
 
     # SL-3, SL-4: the gate
 
@@ -123,7 +117,7 @@ class Slurm(Scheduler):
 
     def stop(self, item: StoredObject) -> None:
         if item.state is State.PENDING:
-            self._arrive(item, State.CANCELLED, Cause.STOPPED, self.store.now)
+            self._arrive(item, State.CANCELLED, Cause.STOPPED)
         elif item.ending:
             self._take_over(item, item.ending)
         elif item.state is State.RUNNING:
@@ -167,7 +161,7 @@ class Slurm(Scheduler):
         if item.state is State.RUNNING:
             self._tell_to_end(item, *BACK_TO_WAIT, Cause.REQUEUED)
         else:
-            self._arrive(item, *BACK_TO_WAIT, self.store.now)
+            self._arrive(item, *BACK_TO_WAIT)
         self.show(item)
 
     def restore_requeue_bit(self, item: StoredObject) -> None:
@@ -191,24 +185,24 @@ class Slurm(Scheduler):
         run = self.current_run(item)
         run.cause = own
         if not self.config.kill_wait:
-            self._kill(run, self.store.now)
-            self._arrive(item, state, cause, self.store.now)
+            self._kill(run)
+            self._arrive(item, state, cause)
             return
-        due = self.store.schedule(self.config.kill_wait, self.store.now, self._waited, item, run)
+        due = self.store.schedule(self.config.kill_wait, item.order, self._waited, item, run)
         item.ending = Ending(due, state, cause)
         item.cause = cause
 
-    def _waited(self, item: StoredObject, run: StoredExecution | None, due: datetime) -> None:
-        if run is not None and run is item.latest and item.ending and item.ending.due == due:
-            self._kill(run, due)
-            self._arrive(item, item.ending.state, item.ending.cause, due)
+    def _waited(self, item: StoredObject, run: StoredExecution) -> None:
+        if run is item.latest and item.ending and item.ending.due == self.store.moment:
+            self._kill(run)
+            self._arrive(item, item.ending.state, item.ending.cause)
             self.show(item)
 
-    def _kill(self, run: StoredExecution, at: datetime) -> None:
+    def _kill(self, run: StoredExecution) -> None:
         if run.node == "up":
-            run.die(at)
+            run.die(self.store.moment)
 
-    def _arrive(self, item: StoredObject, state: State, cause: Cause | None, at: datetime) -> None:
+    def _arrive(self, item: StoredObject, state: State, cause: Cause | None) -> None:
         """The object is where it was going: back to wait (SL-7), or at its end."""
         item.ending = None
         item.state = state
@@ -216,17 +210,17 @@ class Slurm(Scheduler):
             item.cause, item.waiting, item.gated = None, cause, False
             item.ended_at = item.exit_code = None
             item.restarts += 1
-            item.ref = altered(item.ref, submitted_at=whole_second(at))
+            item.ref = altered(item.ref, submitted_at=whole_second(self.store.moment))
         else:
-            item.cause, item.ended_at = cause, at
+            item.cause, item.ended_at = cause, self.store.moment
             if self.config.min_job_age:
-                self.store.schedule(self.config.min_job_age, at, self._purged, item)
+                self.store.schedule(self.config.min_job_age, item.order, self._purged, item)
 
-    def _purge(self, item: StoredObject, _: StoredExecution | None, due: datetime) -> None:
+    def _purge(self, item: StoredObject) -> None:
         """SL-12: an ended object is forgotten."""
         ended_at = item.ended_at
-        if ended_at and item.gone_at is None and later(ended_at, self.config.min_job_age) == due:
-            self.store.forget(item, due, item.shown.cause)
+        if ended_at and item.gone_at is None and later(ended_at, self.config.min_job_age) == self.store.moment:
+            self.store.forget(item, item.shown.cause)
             self._ids.give_back(int(item.ref.id))
 
     def restart(self, item: StoredObject) -> int:
@@ -235,23 +229,23 @@ class Slurm(Scheduler):
     def finish(self, item: StoredObject, exit_code: int) -> None:
         run = self.current_run(item)
         require(item, run.node == "up", "running on a node that is not lost")
-        run.die(self.store.now)
+        run.die(self.store.moment)
         run.exit_code = item.exit_code = exit_code
         if item.ending:
-            self._arrive(item, item.ending.state, item.ending.cause, self.store.now)
+            self._arrive(item, item.ending.state, item.ending.cause)
         elif exit_code:
             run.cause = Cause.NON_ZERO_EXIT
-            self._arrive(item, State.FAILED, Cause.NON_ZERO_EXIT, self.store.now)
+            self._arrive(item, State.FAILED, Cause.NON_ZERO_EXIT)
         else:
-            self._arrive(item, State.SUCCEEDED, None, self.store.now)
+            self._arrive(item, State.SUCCEEDED, None)
         self.show(item)
 
     def fail(self, item: StoredObject, cause: Cause) -> None:
         run = self.current_run(item)
         require(item, run.node == "up" and not item.ending, "running, not ending, on a node that is not lost")
-        run.die(self.store.now)
+        run.die(self.store.moment)
         run.cause = cause
-        self._arrive(item, State.FAILED, cause, self.store.now)
+        self._arrive(item, State.FAILED, cause)
         self.show(item)
 
     def preempt(self, item: StoredObject) -> None:
@@ -262,26 +256,26 @@ class Slurm(Scheduler):
 
     def node_lost(self, item: StoredObject, run: StoredExecution) -> None:
         if not item.ending:
-            self.store.schedule(self.config.slurmd_timeout, self.store.now, self._timed_out, item, run)
+            self.store.schedule(self.config.slurmd_timeout, item.order, self._timed_out, item, run)
 
-    def _timed_out(self, item: StoredObject, run: StoredExecution | None, due: datetime) -> None:
-        if run is None or run is not item.latest or item.state is not State.RUNNING or item.ending:
+    def _timed_out(self, item: StoredObject, run: StoredExecution) -> None:
+        if run is not item.latest or item.state is not State.RUNNING or item.ending:
             return
-        if run.node != "up" and run.lost_at and later(run.lost_at, self.config.slurmd_timeout) == due:
-            self._lost(item, run, due)
+        if run.node != "up" and run.lost_at and later(run.lost_at, self.config.slurmd_timeout) == self.store.moment:
+            self._lost(item, run)
 
-    def _lost(self, item: StoredObject, run: StoredExecution, at: datetime) -> None:
+    def _lost(self, item: StoredObject, run: StoredExecution) -> None:
         run.cause = Cause.NODE_LOST
-        self._arrive(item, *self._fate(item, Cause.NODE_LOST), at)
+        self._arrive(item, *self._fate(item, Cause.NODE_LOST))
         self.show(item)
 
     def node_back(self, item: StoredObject, run: StoredExecution) -> None:
         if item.ending:
-            run.die(self.store.now)
-            self._arrive(item, item.ending.state, item.ending.cause, self.store.now)
+            run.die(self.store.moment)
+            self._arrive(item, item.ending.state, item.ending.cause)
             self.show(item)
         elif not run.alive:
-            self._lost(item, run, self.store.now)
+            self._lost(item, run)
 
     # NP-2: one requeue bit for preemption and node loss together, without limit
 
