@@ -8,7 +8,7 @@ from .backend import BACKEND
 from .bed import Bed
 from .checks import Check
 from .findings import CheckFailed
-from .harness import ABILITIES, Cluster, Fault, Harness, NodeLoss, Preemption, Stop, Timings, Traits
+from .harness import ABILITIES, Cluster, Driver, Fault, Harness, NodeLoss, Preemption, Stop, Timings, Traits
 from .report import Report, Result
 from .run import SUITE_VERSION, run_backend, run_check
 
@@ -20,6 +20,7 @@ __all__ = (
     "Check",
     "CheckFailed",
     "Cluster",
+    "Driver",
     "Fault",
     "Harness",
     "NodeLoss",

@@ -4,14 +4,14 @@ from abc import ABC, abstractmethod
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 
-from ..model import Value
+from ..model import Ref, Value
 from ..spi import Adapter
 
-__all__ = ("ABILITIES", "Cluster", "Fault", "Harness", "Timings", "Traits")
+__all__ = ("ABILITIES", "Cluster", "Driver", "Fault", "Harness", "Timings", "Traits")
 
 ABILITIES = (
     "run",
@@ -118,6 +118,73 @@ class Timings(Value, frozen=True, kw_only=True):
     wait: timedelta = timedelta(minutes=2)
     quiet: timedelta = timedelta(0)
     poll: timedelta = timedelta(seconds=1)
+
+
+class Driver(Protocol):
+    """Moves the scheduler's side: the signatures of all :data:`ABILITIES`.
+
+    Each is optional: a driver is any object that has those which its harness names.
+    """
+
+    async def run(self, ref: Ref) -> object:
+        """Begin an execution of an object that may run."""
+        ...
+
+    async def finish(self, ref: Ref, exit_code: int = 0) -> object:
+        """The execution exits."""
+        ...
+
+    async def out_of_memory(self, ref: Ref) -> object:
+        """The execution fails, having used too much memory."""
+        ...
+
+    async def time_out(self, ref: Ref) -> object:
+        """The execution fails at its time limit."""
+        ...
+
+    async def fail_launch(self, ref: Ref) -> object:
+        """The execution fails to be launched."""
+        ...
+
+    async def preempt(self, ref: Ref) -> object:
+        """Something more important takes the object's place."""
+        ...
+
+    async def lose_node(self, ref: Ref) -> object:
+        """The node under the execution is cut off."""
+        ...
+
+    async def return_node(self, ref: Ref) -> object:
+        """The lost nodes of the object's executions are back."""
+        ...
+
+    async def fence_node(self, ref: Ref) -> object:
+        """What ran on the lost nodes of the object's executions is certainly dead."""
+        ...
+
+    async def admin_hold(self, ref: Ref) -> object:
+        """An administrator holds a live object."""
+        ...
+
+    async def admin_release(self, ref: Ref) -> object:
+        """The administrator's hold is lifted."""
+        ...
+
+    async def no_capacity(self, ref: Ref, detail: str = "") -> object:
+        """An object that may run is refused room."""
+        ...
+
+    async def requeue_externally(self, ref: Ref) -> object:
+        """Somebody else requeues it."""
+        ...
+
+    async def deactivate_externally(self, ref: Ref) -> object:
+        """Somebody else deactivates its workload."""
+        ...
+
+    async def reactivate_externally(self, ref: Ref) -> object:
+        """Somebody else activates its workload."""
+        ...
 
 
 class Cluster(ABC):

@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from inspect import signature
 from typing import Any
 
 import anyio
@@ -15,6 +16,7 @@ from dispatch_memory_async import (
     Backend,
     Capability,
     Config,
+    Env,
     Holder,
     InvalidError,
     NotFoundError,
@@ -26,12 +28,14 @@ from dispatch_memory_async import (
     open_adapter,
 )
 from dispatch_memory_async.conformance import (
+    ABILITIES,
     BACKEND,
     SUITE_VERSION,
     Bed,
     Check,
     CheckFailed,
     Cluster,
+    Driver,
     Fault,
     Harness,
     Report,
@@ -486,3 +490,10 @@ def test_the_pytest_face_says_what_failed_and_what_was_skipped(loop: str) -> Non
     with pytest.raises(pytest.skip.Exception, match="not here"):
         face.test_backend(made(skip), loop, SLURM)
     face.test_backend(made(nothing), loop, SLURM)
+
+
+def test_the_driver_has_a_method_for_each_ability() -> None:
+    """3.2: the signatures are those of the memory adapter's environment."""
+    for ability in ABILITIES:
+        own, envs = (signature(getattr(kind, ability)) for kind in (Driver, Env))
+        assert list(own.parameters.values()) == list(envs.parameters.values()), ability
