@@ -238,7 +238,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "TM-7",
         STORE,
         "        known = self._of_job.get",
-        "        sorted(self.objects)\n        known = self._of_job.get",
+        "        for _ in self.objects:\n            pass\n        known = self._of_job.get",
         hidden="it costs time alone",
     ),
     # 2.3 The Slurm shape
