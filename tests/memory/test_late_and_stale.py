@@ -86,6 +86,15 @@ async def test_a_late_start_makes_its_object_in_its_moment(shape: Shape, clock: 
     assert await what_happened(b, "start") == [(OutcomeUnknownError, TEN)]
 
 
+async def test_a_late_start_that_is_looked_at_later_still_has_its_own_submit_time(shape: Shape, clock: Clock) -> None:
+    """LT-1: that of its landing, not of the call that settled it."""
+    b = backend(shape, clock)
+    await late(b, "start", b.start(job(1), 1))
+    clock.advance(MINUTE)
+    (found,) = await b.find(job(1).id)
+    assert (found.ref.submitted_at, found.observed_at) == (T0 + TEN, T0 + MINUTE)
+
+
 async def test_a_late_start_takes_its_id_when_it_lands(clock: Clock) -> None:
     """LT-1: one that was made later and lands first has the lower id."""
     b = backend(Shape.SLURM, clock)
