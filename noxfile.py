@@ -80,6 +80,14 @@ def mutants(session: nox.Session) -> None:
 
 
 @nox.session
+def fidelity(session: nox.Session) -> None:
+    """The conformance suite on a real Slurm, which is installed by apt and brought up here: on a Debian, as root."""
+    install(session, "test")
+    session.run("sh", "tests/fidelity/install.sh", external=True)
+    session.run("python", "-m", "tests.fidelity", *session.posargs)
+
+
+@nox.session
 def matrix(session: nox.Session) -> None:
     """The conformance suite on broken adapters: every check catches one, and every one that shows is caught."""
     install(session, "test")

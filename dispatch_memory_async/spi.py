@@ -162,6 +162,7 @@ class Requeuer(Protocol):
 
         :raises NotFoundError: if no object answers to the exact ref
         :raises PendingError: if it is waiting already
+        :raises FinishedError: if it has ended, and this scheduler requeues none that has
         :raises RunningError: if it is just ending
         :raises CrashedError: if the caller crashed between its steps: the requeue bit is left set
         :raises UnsupportedError: if this scheduler cannot requeue

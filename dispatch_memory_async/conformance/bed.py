@@ -196,6 +196,19 @@ class Bed:
         await self.see(ref, state=State.FAILED if exit_code else State.SUCCEEDED)
         return ref
 
+    @property
+    def requeueable(self) -> tuple[Callable[[], Awaitable[Ref]], ...]:
+        """Ways to bring objects that can be requeued, by :attr:`Traits.requeues_ended`."""
+        return (self.running, self.ended) if self.traits.requeues_ended else (self.running,)
+
+    def requeues_ended(self) -> None:
+        """See that an object that has ended can be requeued.
+
+        :raises CheckSkipped: if it cannot be
+        """
+        if not self.traits.requeues_ended:
+            raise CheckSkipped("the scheduler requeues no object that has ended")
+
     async def left_requeueable(self) -> Ref:
         """An object that runs with its requeue bit set, as somebody else's requeue has left it.
 

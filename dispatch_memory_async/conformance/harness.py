@@ -94,6 +94,12 @@ class Traits(Value, frozen=True, kw_only=True):
     :ivar evidence_window: how long a pod-derived cause can be read; ``None`` if for ever
     :ivar moves_submit_time: whether a requeue gives the object a new submit time
     :ivar ids_repeat_after: after so many objects ids come again, from the first that is free; ``None`` if never
+    :ivar requeues_ended: whether an object that has ended can be requeued whose requeue bit is clear
+    :ivar admin_hold_opens: whether an administrator's hold takes the gate's place, so that who lifts it opens the gate
+    :ivar atomic_holds: whether a hold's instance is compared and set in one step; else of what two clients do at once
+        the later is in force, whatever its instance
+    :ivar polled_watch: whether a watch asks again and again: what comes and goes between two looks is not told, two
+        watches look at moments of their own, and none that is not read has been told anything
     """
 
     unique_names: bool
@@ -105,6 +111,10 @@ class Traits(Value, frozen=True, kw_only=True):
     evidence_window: timedelta | None = None
     moves_submit_time: bool = False
     ids_repeat_after: int | None = None
+    requeues_ended: bool = True
+    admin_hold_opens: bool = False
+    atomic_holds: bool = True
+    polled_watch: bool = False
 
 
 class Timings(Value, frozen=True, kw_only=True):

@@ -124,9 +124,10 @@ async def preempted(bed: Bed) -> None:
 async def run_again(bed: Bed) -> None:
     job = bed.job()
     ref = await bed.running(job)
-    await bed.driver.finish(ref, 0)
-    seen = await bed.see(ref, state=State.SUCCEEDED)
-    await bed.requeuer.requeue(seen.ref, bed.meta())
+    if bed.traits.requeues_ended:
+        await bed.driver.finish(ref, 0)
+        await bed.see(ref, state=State.SUCCEEDED)
+    await bed.requeuer.requeue((await bed.get(ref)).ref, bed.meta())
     seen = await bed.see(ref, state=State.PENDING)
     await ceases(bed, seen.ref, job.id)
     await bed.driver.run(seen.ref)

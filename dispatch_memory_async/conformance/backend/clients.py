@@ -97,7 +97,8 @@ async def closing_one_ends_its_own_watches(bed: Bed) -> None:
         await theirs.next(ref, "its start", state=State.PENDING)
         await other.aclose()
         rest = await rest_of(bed, watch, f"{ref} was started and the client closed")
-        bed.expect([seen.ref for seen in rest] == [ref], f"what was told before: {ref}", rest)
+        unread = not rest and bed.traits.polled_watch
+        bed.expect(unread or [seen.ref for seen in rest] == [ref], f"what was told before: {ref}", rest)
         bed.expect(watch.closed_by == "closed", "closed_by 'closed'", watch.closed_by)
         bed.expect(reader.watch.closed_by is None, "the other client's watch open", reader.watch.closed_by)
         await bed.adapter.stop(ref)

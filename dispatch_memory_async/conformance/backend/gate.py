@@ -72,21 +72,22 @@ async def ended_is_refused(bed: Bed) -> None:
 
 @check(
     "gate.admin-hold-forbids-it",
-    "Under an administrator's hold open is refused and the gate stays.",
+    "Under an administrator's hold open is refused and the gate stays, unless the hold has taken its place.",
     rules="SL-4 TM-6",
     needs=(Capability.GATED_START, "admin_hold"),
 )
 async def admin_hold_forbids_it(bed: Bed) -> None:
     ref = await bed.started()
     await bed.driver.admin_hold(ref)
-    before = await bed.see(ref, state=State.PENDING, cause=Cause.ADMIN_HELD, gated=True)
+    gated = not bed.traits.admin_hold_opens
+    before = await bed.see(ref, state=State.PENDING, cause=Cause.ADMIN_HELD, gated=gated)
     await bed.refused(HeldError, bed.adapter.open(ref), "opening what an administrator holds", ref)
     await bed.stays(ref, before, "a refused open")
 
 
 @check(
     "gate.opens-after-an-admin-hold",
-    "Once an administrator's hold is lifted, the gate is as it was and can be opened.",
+    "Once an administrator's hold is lifted, the gate is as it was and can be opened; or open, as the traits say.",
     rules="SL-4 TM-6",
     needs=(Capability.GATED_START, "admin_hold", "admin_release"),
 )
@@ -95,7 +96,8 @@ async def opens_after_an_admin_hold(bed: Bed) -> None:
     await bed.driver.admin_hold(ref)
     await bed.see(ref, cause=Cause.ADMIN_HELD)
     await bed.driver.admin_release(ref)
-    await bed.see(ref, state=State.PENDING, cause=Cause.GATED, gated=True)
+    if not bed.traits.admin_hold_opens:
+        await bed.see(ref, state=State.PENDING, cause=Cause.GATED, gated=True)
     await bed.adapter.open(ref)
     await bed.see(ref, state=State.PENDING, gated=False)
 

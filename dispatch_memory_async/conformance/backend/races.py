@@ -23,6 +23,7 @@ from ...model import (
 from ...spi import Adapter, Holder, Requeuer, Watcher
 from ..bed import Bed
 from ..checks import check
+from ..findings import CheckSkipped
 from ..harness import Fault
 from ..showing import note
 from ..watching import knows
@@ -32,6 +33,7 @@ __all__ = ("CHECKS",)
 WATCH = (Watcher, Capability.WATCH)
 HOLD = (Holder, Capability.HOLD)
 REQUEUE = (Requeuer, Capability.REQUEUE)
+NOT_ATOMIC = "the scheduler does not compare instances: of what two clients do at once the later is in force"
 MANY = 8
 BURST = 60
 """How many changes each of two clients makes: together more than a subscriber may fall behind by in memory."""
@@ -44,6 +46,8 @@ BURST = 60
     needs=HOLD,
 )
 async def two_clients_hold(bed: Bed) -> None:
+    if not bed.traits.atomic_holds:
+        raise CheckSkipped(NOT_ATOMIC)
     ref, other = await bed.pending(), await bed.another()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_hold, bed, bed.adapter, ref, range(2, MANY + 1, 2))
@@ -66,6 +70,8 @@ async def _hold(bed: Bed, client: Adapter, ref: Ref, instances: Iterable[int]) -
     needs=HOLD,
 )
 async def two_clients_release(bed: Bed) -> None:
+    if not bed.traits.atomic_holds:
+        raise CheckSkipped(NOT_ATOMIC)
     ref, other = await bed.pending(), await bed.another()
     await bed.holder.hold(ref, bed.held(MANY))
     refused: list[int] = []
@@ -91,6 +97,8 @@ async def two_clients_release(bed: Bed) -> None:
     needs=HOLD,
 )
 async def a_release_beside_a_hold(bed: Bed) -> None:
+    if not bed.traits.atomic_holds:
+        raise CheckSkipped(NOT_ATOMIC)
     ref, other = await bed.pending(), cast("Holder", await bed.another())
 
     async def release(instance: int) -> None:

@@ -49,6 +49,17 @@ async def back(bed: Bed, ref: Ref) -> Observation:
     )
 
 
+async def back_from_its_end(bed: Bed, ref: Ref) -> None:
+    """Requeue an object that has ended, and see that it waits; or that it is refused, where that cannot be done."""
+    if bed.traits.requeues_ended:
+        await back(bed, ref)
+        return
+    before = await bed.get(ref)
+    what = "a requeue of an ended object, which this scheduler cannot do"
+    await bed.refused(FinishedError, bed.requeuer.requeue(before.ref, bed.meta()), what, ref)
+    await bed.stays(ref, before, "a refused requeue")
+
+
 async def current(bed: Bed, ref: Ref) -> Ref:
     """The exact ref in force."""
     return (await bed.get(ref)).ref
@@ -59,13 +70,13 @@ async def current(bed: Bed, ref: Ref) -> Ref:
 
 @check(
     "requeue.ended-goes-back",
-    "An object that has exited is pending again, ungated, with one restart more and the bit as it was.",
+    "An object that has exited is pending again, ungated, with one restart more and the bit as it was; or is refused.",
     rules="SL-7 SL-8 TM-6",
     needs=(*REQUEUE, "run", "finish"),
 )
 async def ended_goes_back(bed: Bed) -> None:
     for exit_code in (0, 3):
-        await back(bed, await bed.ended(exit_code))
+        await back_from_its_end(bed, await bed.ended(exit_code))
 
 
 def failure_goes_back(what: str, ability: str) -> Check:
@@ -81,7 +92,7 @@ def failure_goes_back(what: str, ability: str) -> Check:
         ref = await bed.running()
         await getattr(bed.driver, ability)(ref)
         await bed.see(ref, state=State.FAILED)
-        await back(bed, ref)
+        await back_from_its_end(bed, ref)
 
     return goes_back
 
@@ -97,7 +108,7 @@ async def preempted_goes_back(bed: Bed) -> None:
     await bed.driver.preempt(ref)
     if bed.traits.preemption is Preemption.ENDED:
         await bed.see(ref, state=State.FAILED)
-        await back(bed, ref)
+        await back_from_its_end(bed, ref)
     else:
         seen = await bed.see(ref, state=State.PENDING)
         await bed.refused(PendingError, bed.requeuer.requeue(seen.ref, bed.meta()), "a requeue of a pending one", ref)
@@ -114,7 +125,7 @@ async def stopped_goes_back(bed: Bed) -> None:
     await bed.adapter.stop(ref)
     await bed.stopped(ref)
     if bed.traits.stop is Stop.CANCELLED:
-        await back(bed, ref)
+        await back_from_its_end(bed, ref)
     else:
         await bed.refused(NotFoundError, bed.requeuer.requeue(ref, bed.meta()), "a requeue of a deleted object")
 
@@ -162,6 +173,7 @@ async def moves_the_submit_time(bed: Bed) -> None:
 async def carried_hold_stays(bed: Bed) -> None:
     if bed.traits.stop is Stop.NOTHING:
         raise CheckSkipped("a stop leaves no object that could carry a hold")
+    bed.requeues_ended()
     ref = await bed.pending()
     await bed.holder.hold(ref, bed.held(7))
     await bed.adapter.stop(ref)
@@ -299,7 +311,7 @@ async def crash_leaves_the_bit(bed: Bed) -> None:
     needs=(*REQUEUE, Fault.CRASH_BETWEEN_STEPS, "run", "finish"),
 )
 async def crash_does_nothing_else(bed: Bed) -> None:
-    for bring in (bed.running, bed.ended):
+    for bring in bed.requeueable:
         ref = await bring()
         before = await bed.get(ref)
         async with bed.inject(Fault.CRASH_BETWEEN_STEPS, "requeue"):
@@ -329,7 +341,7 @@ async def crash_of_an_unknown_one_is_not_found(bed: Bed) -> None:
     needs=(*REQUEUE, "run", "finish", "requeue_externally"),
 )
 async def by_somebody_else_leaves_the_bit(bed: Bed) -> None:
-    for bring in (bed.running, bed.ended):
+    for bring in bed.requeueable:
         ref = await bring()
         await bed.with_a_bit(ref)
         await bed.driver.requeue_externally(ref)

@@ -1,0 +1,1 @@
+"""The conformance suite on a real Slurm; see ``python -m tests.fidelity --help``."""
