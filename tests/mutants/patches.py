@@ -937,8 +937,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "2.7",
         CLUSTER,
-        "            if len(self.store.told) > before:",
-        "            if True:",
+        "                if len(store.told) > before:",
+        "                if True:",
         hidden="when a call landed stands in the call log alone",
     ),
     Mutant("2.7", CLUSTER, "        if call.writes and client.read_only:", "        if client.read_only:"),
@@ -960,8 +960,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "2.7",
         CLUSTER,
-        "            answer = self._act(call, act, given)\n",
-        '            self._inject("kept", call)\n            answer = self._act(call, act, given)\n',
+        "            before = len(store.told)  #",
+        '            self._inject("kept", call)\n            before = len(store.told)  #',
     ),
     Mutant(
         "ruling 29",
@@ -1015,8 +1015,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "LT-1",
         CLUSTER,
-        "                call.landed_at = self.store.moment\n",
-        "                call.landed_at = call.at\n",
+        "            call.landed_at = self.store.moment\n",
+        "            call.landed_at = call.at\n",
         hidden="the log is the memory adapter's own",
     ),
     Mutant(

@@ -93,7 +93,7 @@ class Slurm(Scheduler):
     # SL-12, LT-4: accounting history
 
     def get(self, ref: Ref) -> Observation:
-        return self.get_as_of(ref, self.store.now) if self._accounting else super().get(ref)
+        return self.get_as_of(ref, self.store.now) if self._accounting else self.current(self.find(ref))
 
     def find_all(self, job_id: ULID) -> tuple[Observation, ...]:
         return self.find_all_as_of(job_id, self.store.now) if self._accounting else super().find_all(job_id)
