@@ -170,15 +170,16 @@ class Store:
         looks = self.past.of(item.order) if self.past else []
         if not looks:
             looks = [(item.shown.observed_at, item.shown), *([(item.gone_at, None)] if item.gone_at else [])]
-        if looks[0][0] > at and not self._was_there(item, at):
+        since, first = looks[0]
+        if since > at and not (first and self._was_there(item, first, at)):
             return None
-        seen = [looks[0][1], *(seen for moment, seen in looks if moment <= at)][-1]
+        seen = [first, *(seen for moment, seen in looks if moment <= at)][-1]
         return seen and altered(seen, observed_at=at)
 
     @staticmethod
-    def _was_there(item: StoredObject, at: datetime) -> bool:
-        """Whether an object had been started at a moment, by its times: its submit time moves with a requeue."""
-        times = [item.ref.submitted_at, *(run.started_at for run in item.executions)]
+    def _was_there(item: StoredObject, first: Observation, at: datetime) -> bool:
+        """Whether an object had been started at a moment, by its times: the submit time known first moves no more."""
+        times = [first.ref.submitted_at, *(run.started_at for run in item.executions)]
         return any(moment is not None and moment <= at for moment in times)
 
     def remembered_in_order(self) -> Iterator[StoredObject]:

@@ -667,6 +667,19 @@ async def test_what_was_requeued_before_reads_lagged_had_been_there(clock: Clock
     assert await b.find(job(1).id) == ()
 
 
+async def test_a_requeue_changes_nothing_of_the_past(clock: Clock) -> None:
+    """LT-2, SL-7: what was seen of a moment is seen of it again, by the submit time that it had."""
+    b = backend(Shape.SLURM, clock)
+    ref = await b.start(job(1), 1)
+    clock.advance(20)
+    await b.stop(ref)
+    await b.env.lag_reads(20 * SECOND)
+    before = await b.find(job(1).id)
+    assert [(seen.ref, seen.observed_at) for seen in before] == [(ref, T0)]
+    await b.requeue(ref, CallMeta(FAR))
+    assert await b.find(job(1).id) == before
+
+
 async def test_a_late_read_does_nothing_later(shape: Shape, clock: Clock) -> None:
     """LT-1, LT-3: nobody is there to read it, and no list is left out for it."""
     b = backend(shape, clock)

@@ -1084,7 +1084,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "LT-2",
         STORE,
-        "if looks[0][0] > at and not self._was_there(item, at):",
+        "if since > at and not (first and self._was_there(item, first, at)):",
         "if False:",
         hidden="how things stood before reads lagged is not kept",
     ),
