@@ -10,10 +10,20 @@ import anyio
 from ..model import NotFoundError, Observation, Ref, State
 from ..spi import Adapter, Watch, Watcher
 from .bed import Bed
-from .findings import CheckFailed
+from .findings import CheckFailed, CheckSkipped
 from .showing import apart, one_object, showing, text, timeless
 
-__all__ = ("Follower", "Reader", "following", "knows", "next_of", "rest_of", "watching")
+__all__ = (
+    "Follower",
+    "Reader",
+    "following",
+    "knows",
+    "next_of",
+    "nothing_more",
+    "rest_of",
+    "tells_every_change",
+    "watching",
+)
 
 R = TypeVar("R", bound="Reader")
 
@@ -229,3 +239,21 @@ async def knows(bed: Bed, known: Mapping[str, Observation], refs: Sequence[Ref])
     if not await bed.eventually(known_well):
         so, thought = apart(stand, known)
         raise CheckFailed(f"known in the end, as looks show it: {so}", f"known in the end: {thought}")
+
+
+def tells_every_change(bed: Bed) -> None:
+    """See that watches tell every single change.
+
+    :raises CheckSkipped: if they poll
+    """
+    if bed.traits.polled_watch:
+        raise CheckSkipped("a watch polls here: it does not tell every single change, and cannot fall behind")
+
+
+def nothing_more(bed: Bed, told: Sequence[Observation], why: str) -> None:
+    """See that nothing was told.
+
+    :param why: why nothing should be, for the message
+    :raises CheckFailed: if something was
+    """
+    bed.expect(not told, f"nothing more told {why}", f"told: {told}", told[0] if told else None)

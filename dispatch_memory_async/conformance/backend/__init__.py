@@ -19,6 +19,7 @@ from . import (
     requeue,
     start,
     stop,
+    told,
     watch,
 )
 
@@ -40,6 +41,7 @@ BACKEND: tuple[Check, ...] = (
     *native.CHECKS,
     *calls.CHECKS,
     *watch.CHECKS,
+    *told.CHECKS,
     *clients.CHECKS,
     *races.CHECKS,
     *late.CHECKS,
