@@ -1,7 +1,13 @@
-"""What the tests share: a clock that moves when told, and short ways to make values."""
+"""What the tests share: a clock that moves when told, virtual time, and short ways to make values."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import anyio
+import looptime
+from trio.testing import MockClock
 from ulid import ULID
 
 from dispatch_memory_async import Backend, Config, Job, Shape
@@ -40,3 +46,21 @@ def job(number: int = 1, **fields: object) -> Job:
 def backend(shape: Shape, clock: Clock, **settings: object) -> Backend:
     """A backend of that shape on that clock; the settings are Config's fields."""
     return Backend(Config(shape=shape, **settings), clock=clock)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def loop_clock() -> datetime:
+    """The virtual time of the running loop, as a date."""
+    return T0 + timedelta(seconds=anyio.current_time())
+
+
+def _looptime_loop() -> asyncio.AbstractEventLoop:
+    return looptime.new_event_loop(start=0)
+
+
+def run_virtually(loop: str, main: Callable[[], Awaitable[None]]) -> None:
+    """Run on one of the event loops, under virtual time: whoever sleeps takes no time."""
+    options: dict[str, dict[str, Any]] = {
+        "asyncio": {"loop_factory": _looptime_loop},
+        "trio": {"clock": MockClock(autojump_threshold=0)},
+    }
+    anyio.run(main, backend=loop, backend_options=options[loop])

@@ -38,8 +38,7 @@ from dispatch_memory_async import (
 )
 from dispatch_memory_async.following import Resubscribing
 from tests.memory.test_calls import ABSENT, Stepped, at_once, taken
-from tests.memory.test_clocks import loop_clock, run_virtually
-from tests.support import FAR, MINUTE, SECOND, T0, Clock, backend, job, ulid
+from tests.support import FAR, MINUTE, SECOND, T0, Clock, backend, job, loop_clock, run_virtually, ulid
 
 
 async def started(b: Backend, *numbers: int) -> list[Ref]:

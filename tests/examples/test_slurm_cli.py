@@ -53,6 +53,10 @@ from examples.slurm_cli import Commands, Settings, SlurmAdapter
 from examples.slurm_cli.commands import CommandError, meaning
 from examples.slurm_cli.reading import WIDTHS, read_history, read_queue
 from examples.slurm_cli.script import batch_script, options
+from tests.support import run_virtually
+
+LOOPS = pytest.mark.parametrize("loop", ["asyncio", "trio"])
+"""For tests of what takes time, which is virtual."""
 
 JOB = ULID.from_str("01KB7Y0000000000000000000A")
 AT = datetime(2026, 11, 29, 22, 0, tzinfo=UTC)
@@ -462,21 +466,25 @@ async def test_start_says_when_it_does_not_know() -> None:
         await adapter(fake).start(job(), 1)
 
 
-async def test_a_command_that_does_not_end_is_given_up() -> None:
-    class Slow(Fake):
-        async def run(self, call: str, *command: str, script: str = "") -> str:
-            if command[0] == self.slow:
-                await anyio.sleep(60)
-            return await super().run(call, *command, script=script)
+@LOOPS
+def test_a_command_that_does_not_end_is_given_up(loop: str) -> None:
+    async def main() -> None:
+        class Slow(Fake):
+            async def run(self, call: str, *command: str, script: str = "") -> str:
+                if command[0] == self.slow:
+                    await anyio.sleep(60)
+                return await super().run(call, *command, script=script)
 
-        slow = "scancel"
+            slow = "scancel"
 
-    fake = Slow()
-    with pytest.raises(OutcomeUnknownError, match="no answer"):
-        await adapter(fake, call_bound=timedelta(milliseconds=20)).stop(REF)
-    fake.slow = "squeue"
-    with pytest.raises(UnavailableError, match="no answer"):
-        await adapter(fake, call_bound=timedelta(milliseconds=20)).stop(REF)
+        fake = Slow()
+        with pytest.raises(OutcomeUnknownError, match="no answer"):
+            await adapter(fake, call_bound=timedelta(milliseconds=20)).stop(REF)
+        fake.slow = "squeue"
+        with pytest.raises(UnavailableError, match="no answer"):
+            await adapter(fake, call_bound=timedelta(milliseconds=20)).stop(REF)
+
+    run_virtually(loop, main)
 
 
 async def test_a_write_under_way_is_not_cancelled() -> None:
@@ -715,39 +723,47 @@ async def test_one_bit_carries_out_both_interruptions_or_none() -> None:
     assert (await made.compile_policy(Policy((one,)))).rest == Policy((one,))
 
 
-async def test_a_watch_tells_in_what_two_looks_differ() -> None:
-    fake = Fake()
-    made = adapter(fake, poll=timedelta(milliseconds=1))
-    async with anyio.create_task_group() as tasks, made.watch() as watch:
-        assert not watch.synced
-        assert (await anext(watch)).state is State.PENDING
-        assert watch.synced
-        fake.text = line(State="RUNNING", **RAN)
-        assert (await anext(watch)).state is State.RUNNING
-        fake.text = CommandError("squeue", 1, "Socket timed out")
-        with pytest.raises(UnavailableError):
-            await anext(made.watch())
+@LOOPS
+def test_a_watch_tells_in_what_two_looks_differ(loop: str) -> None:
+    async def main() -> None:
+        fake = Fake()
+        made = adapter(fake, poll=timedelta(milliseconds=1))
+        async with anyio.create_task_group() as tasks, made.watch() as watch:
+            assert not watch.synced
+            assert (await anext(watch)).state is State.PENDING
+            assert watch.synced
+            fake.text = line(State="RUNNING", **RAN)
+            assert (await anext(watch)).state is State.RUNNING
+            fake.text = CommandError("squeue", 1, "Socket timed out")
+            with pytest.raises(UnavailableError):
+                await anext(made.watch())
 
-        async def back() -> None:
-            await anyio.sleep(0.01)
-            fake.text = line(JobID="1001")
+            async def back() -> None:
+                await anyio.sleep(0.01)
+                fake.text = line(JobID="1001")
 
-        tasks.start_soon(back)  # meanwhile it looks in vain
-        assert [((one := await anext(watch)).state, one.ref.id) for _ in range(2)] == [
-            (State.GONE, "1000"),
-            (State.PENDING, "1001"),
-        ]
-        await made.aclose()
-        assert [seen async for seen in watch] == []
-    assert watch.closed_by == "closed"
+            tasks.start_soon(back)  # meanwhile it looks in vain
+            assert [((one := await anext(watch)).state, one.ref.id) for _ in range(2)] == [
+                (State.GONE, "1000"),
+                (State.PENDING, "1001"),
+            ]
+            await made.aclose()
+            assert [seen async for seen in watch] == []
+        assert watch.closed_by == "closed"
+
+    run_virtually(loop, main)
 
 
-async def test_a_cancelled_watch_has_ended() -> None:
-    watch = adapter(Fake()).watch()
-    await anext(watch)
-    with anyio.move_on_after(0.01):
+@LOOPS
+def test_a_cancelled_watch_has_ended(loop: str) -> None:
+    async def main() -> None:
+        watch = adapter(Fake()).watch()
         await anext(watch)
-    assert watch.closed_by == "cancelled"
+        with anyio.move_on_after(0.01):
+            await anext(watch)
+        assert watch.closed_by == "cancelled"
+
+    run_virtually(loop, main)
 
 
 def test_a_scope_is_a_plain_word() -> None:

@@ -4,16 +4,12 @@ Each story is told under each of them. Nothing happens by itself as time passes:
 next call finds what has come due.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import timedelta
 
 import anyio
-import looptime
 import pytest
 import time_machine
-from trio.testing import MockClock
 
 from dispatch_memory_async import (
     Backend,
@@ -28,7 +24,7 @@ from dispatch_memory_async import (
     until,
 )
 from tests.memory.test_calls import rest_of, snapshot_of
-from tests.support import SECOND, T0, job
+from tests.support import SECOND, T0, job, loop_clock, run_virtually
 
 Sleep = Callable[[float], Awaitable[None]]
 Story = Callable[[Backend, Sleep], Awaitable[None]]
@@ -117,22 +113,6 @@ def virtual(loop: str) -> Callable[[Shape, Story], None]:
         run_virtually(loop, main)
 
     return run
-
-
-def loop_clock() -> datetime:
-    return T0 + timedelta(seconds=anyio.current_time())
-
-
-def looptime_loop() -> asyncio.AbstractEventLoop:
-    return looptime.new_event_loop(start=0)
-
-
-def run_virtually(loop: str, main: Callable[[], Awaitable[None]]) -> None:
-    options: dict[str, dict[str, Any]] = {
-        "asyncio": {"loop_factory": looptime_loop},
-        "trio": {"clock": MockClock(autojump_threshold=0)},
-    }
-    anyio.run(main, backend=loop, backend_options=options[loop])
 
 
 DRIVERS = [

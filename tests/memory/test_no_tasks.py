@@ -11,6 +11,7 @@ from typing import NoReturn
 import pytest
 import trio
 import trio.lowlevel
+from anyio.lowlevel import checkpoint
 
 from dispatch_memory_async import DispatchError, NotFoundError, Ref, Shape, Watch, resubscribing
 from tests.memory.test_calls import ABSENT, EVERY, Scene, make, rest_of, snapshot_of
@@ -105,9 +106,9 @@ async def test_the_lookouts_would_see_a_task_or_a_timer(anyio_backend: str, monk
         with monkeypatch.context() as patched:
             patched.setattr(loop, "call_at", forbidden("call_at"))
             with pytest.raises(AssertionError):
-                await asyncio.sleep(0.001)
+                loop.call_later(1, print)
             patched.setattr(loop, "create_task", forbidden("create_task"))
-            idle = asyncio.sleep(0)
+            idle = checkpoint()
             with pytest.raises(AssertionError):
                 await loop.create_task(idle)
             idle.close()

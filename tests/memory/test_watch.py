@@ -30,8 +30,7 @@ from dispatch_memory_async import (
     crash_between_steps,
 )
 from tests.memory.test_calls import Scene, Stepped, at_once, rest_of, snapshot_of, taken
-from tests.memory.test_clocks import run_virtually
-from tests.support import FAR, MINUTE, SECOND, T0, Clock, backend, job, ulid
+from tests.support import FAR, MINUTE, SECOND, T0, Clock, backend, job, run_virtually, ulid
 
 
 async def started(b: View, *numbers: int) -> list[Ref]:
