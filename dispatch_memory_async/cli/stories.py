@@ -183,31 +183,38 @@ class _Teller(ABC):
         item = Item(first.job, first.name, job, submission, bit)
         self.items.append(item)
         self.step(first.submit, item, "start")
-        self.wait(item, first, 1)
+        hold = self.wait(item, first, 1)
         self.run(item, first)
         for number, (before, run) in enumerate(pairwise(runs), 2):
             if before.cause not in (*BY_THE_SCHEDULER, Cause.REQUEUED):
                 self.step(run.submit, item, "requeue")
-            self.wait(item, run, number)
+            hold = self.wait(item, run, number, hold)
             if bit and run is runs[-1] and run.start and run.cause in BY_THE_SCHEDULER:
                 self.step(run.start, item, "restore_requeue_bit")
             self.run(item, run)
         return item
 
-    def wait(self, item: Item, run: Run, number: int) -> None:
-        """From its submission until it may start."""
+    def wait(self, item: Item, run: Run, number: int, carried: int = 0) -> int:
+        """From its submission until it may start.
+
+        :param carried: the hold that it ended with before, and comes back with; 0 if none
+        :return: the hold that is left in force
+        """
         gated = number == 1 and self.gate
         held = not gated and run.eligible != run.submit
         item.state, item.cause = State.PENDING, self.back if number > 1 else None
         if held:
             self.step(run.submit, item, "hold", number)
+        elif carried:
+            self.step(run.submit, item, "release", carried)
         if run.eligible is None:
             item.cause = Cause.HELD if held else Cause.GATED
-            return
+            return number if held else 0
         if held:
             self.step(run.eligible, item, "release", number)
         if number == 1:
             self.step(run.eligible, item, "open")
+        return 0
 
     def run(self, item: Item, run: Run) -> None:
         """From its start to its end, as far as there was one."""

@@ -78,6 +78,19 @@ def test_any_history_agrees_with_itself(backend: str, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("shape", list(Shape), ids=str)
+def test_a_job_that_was_cancelled_while_it_was_held_comes_back_without_the_hold(shape: Shape) -> None:
+    """US-3, SL-7: a requeue keeps a hold that the ended object carries, so that it has to be released."""
+    runs = (
+        ("COMPLETED", times(0, 0, 0, 1)),
+        ("CANCELLED by 0", times(1, -1, -1, 2)),
+        ("COMPLETED", times(2, 2, 2, 2)),
+    )
+    data = record(*({"JobIDRaw": "2", "State": state, "ExitCode": "0:0", **moments} for state, moments in runs))
+    _, verdicts = told(data, shape)
+    assert [verdict.differences for verdict in verdicts] == [[]] * len(verdicts)
+
+
+@pytest.mark.parametrize("shape", list(Shape), ids=str)
 def test_every_step_of_the_packaged_record_is_made_at_its_moment(shape: Shape) -> None:
     """The history is told in virtual time: each call happens at the recorded moment, in the order of time."""
     replay, _ = told(PACKAGED, shape)
