@@ -670,7 +670,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("2.5", BACKEND, "Call(call, ref, None, True, deadline)", "Call(call, ref, None, True)"),
     Mutant("2.5", BACKEND, "meta.deadline if is_a(meta, CallMeta) else None", "None"),
     Mutant(
-        "1.1",
+        "1.2",
         BACKEND,
         '    return lambda: deadline is None or as_moment("deadline", deadline)',
         "    return lambda: None",
