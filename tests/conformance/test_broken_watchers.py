@@ -261,7 +261,7 @@ async def test_what_is_told_twice_or_never_is_found(change: Change, shape: Shape
     said = await found(muddled(change, times), shape, check)
     expected, seen, *_ = said[check].splitlines()
     assert expected.startswith("expected: told of dj-")
-    assert seen.count("dj-") == times
+    assert seen.count(" dj-") == times  # an id drawn by chance may end in "dj" too
 
 
 def muddled(change: Change, times: int) -> Callable[..., Backend]:
