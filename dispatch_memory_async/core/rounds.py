@@ -1,0 +1,220 @@
+"""The rounds: when which of many jobs is looked at again, and how many are brought on at once."""
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from heapq import heappop, heappush
+from itertools import islice
+from typing import NamedTuple, Never
+
+import anyio
+from anyio.abc import TaskGroup
+from ulid import ULID
+
+from ..following import resubscribing
+from ..model import Capabilities, Capability, DispatchError, Observation, UnavailableError
+from ..model.base import altered
+from ..spi import Adapter, Watcher
+from .look import Look, has
+from .looker import NO_ANSWER, Looker
+from .record import Record
+from .records import Records
+from .status import Status, WaitingFor
+from .steps import Step, Wait
+
+__all__ = ("Made", "Rounds")
+
+logger = logging.getLogger(__name__)
+
+LONGEST = timedelta(minutes=1)
+"""How long it waits at most while the scheduler is unavailable, if it does not poll more seldom anyway."""
+MOMENT = timedelta(milliseconds=1)
+"""What is over after a moment is over a little later."""
+
+
+class Made(NamedTuple):
+    """What came of one step."""
+
+    status: Status
+    step: Step
+    refusal: DispatchError | None = None
+
+
+class Rounds:
+    """Brings on the jobs that something has happened to, and no others.
+
+    A job is due when its record was written, the scheduler shows it otherwise than before, its wait is over, or its
+    last step has done something. Those that are due are looked at together, as many as there is room for.
+    """
+
+    def __init__(
+        self,
+        adapter: Adapter,
+        records: Records,
+        looker: Looker,
+        bring_on: Callable[[Record, Look, Capabilities], Awaitable[Made]],
+        *,
+        clock: Callable[[], datetime],
+        poll: timedelta,
+        concurrency: int,
+        patience: timedelta,
+    ) -> None:
+        self._adapter = adapter
+        self._records = records
+        self._looker = looker
+        self._bring_on = bring_on
+        self._clock = clock
+        self._poll = poll
+        self._concurrency = concurrency
+        self._patience = patience
+        self._seen: dict[ULID, tuple[Observation, ...]] = {}
+        """The jobs without a verdict, and what was last seen of each."""
+        self._due: dict[ULID, None] = {}
+        self._later: list[tuple[datetime, ULID]] = []
+        self._busy: set[ULID] = set()
+        self._news = anyio.Event()
+        self._quiet_until = self._calm_at = self._sweep_at = clock()
+        self._delay = poll
+
+    async def run(self) -> None:
+        """Go on until cancelled."""
+        async with self._records.watch() as changes, anyio.create_task_group() as group:
+            for job_id in await self._records.list():
+                self._wake(job_id)
+            group.start_soon(self._hear_of_records, changes)
+            group.start_soon(self._hear_of_objects)
+            await self._go_on(group)
+
+    async def _go_on(self, group: TaskGroup) -> Never:
+        while True:
+            self._news = anyio.Event()
+            if self._clock() >= self._quiet_until:
+                await self._round(group)
+            with anyio.move_on_after(self._pause()):
+                await self._news.wait()
+
+    async def _round(self, group: TaskGroup) -> None:
+        now = self._clock()
+        while self._later and self._later[0][0] <= now:
+            self._wake(heappop(self._later)[1])
+        if now >= self._sweep_at:
+            self._sweep_at = now + self._poll
+            await self._sweep()
+        batch = [*islice(self._free(), self._concurrency - len(self._busy))]
+        for job_id in batch:
+            del self._due[job_id]  # before it is looked at: what happens from here on makes it due again
+        records = [record for job_id in batch if not self._is_over(record := await self._records.get(job_id))]
+        looks = await self._look([record.job.id for record in records])
+        if not looks:
+            self._due |= dict.fromkeys(record.job.id for record in records)
+            return
+        capabilities = await self._adapter.capabilities()
+        for record in records:
+            self._busy.add(record.job.id)
+            group.start_soon(self._one, record, looks[record.job.id], capabilities)
+
+    def _free(self) -> Iterator[ULID]:
+        return (job_id for job_id in self._due if job_id not in self._busy)
+
+    def _pause(self) -> float:
+        """For how many seconds there is nothing to do, unless something happens."""
+        now = self._clock()
+        if now < self._quiet_until:
+            return (self._quiet_until - now).total_seconds()
+        if len(self._busy) < self._concurrency and any(True for _ in self._free()):
+            return 0
+        return (min([self._sweep_at, *(when for when, _ in self._later[:1])]) - now).total_seconds()
+
+    def _is_over(self, record: Record) -> bool:
+        if record.verdict:
+            self._seen.pop(record.job.id, None)
+        else:
+            self._seen.setdefault(record.job.id, ())
+        return record.verdict is not None
+
+    async def _one(self, record: Record, look: Look, capabilities: Capabilities) -> None:
+        job_id = record.job.id
+        try:
+            with anyio.fail_after((2 * self._patience + capabilities.call_bound).total_seconds()):
+                made = await self._bring_on(record, look, capabilities)
+            self._note(job_id, look, made)
+        except TimeoutError:  # a call hangs: its act is settled by looking
+            self._be_quiet()
+            self._wake(job_id)
+        except Exception:
+            logger.exception("job %s: its step failed", job_id)  # one job must not keep the others from going on
+            heappush(self._later, (self._clock() + self._poll, job_id))
+        finally:
+            self._busy.remove(job_id)
+            self._news.set()
+
+    def _note(self, job_id: ULID, look: Look, made: Made) -> None:
+        """When a job is looked at again."""
+        status, step, refusal = made
+        self._seen[job_id] = _timeless(look.objects)
+        if status.verdict:
+            del self._seen[job_id]
+        elif isinstance(refusal, UnavailableError) or status.waiting_for is WaitingFor.LOOK:
+            self._be_quiet()
+            self._wake(job_id)
+        elif refusal or status.waiting_for is WaitingFor.CESSATION:
+            heappush(self._later, (self._clock() + self._poll, job_id))
+        elif not isinstance(step, Wait):
+            self._wake(job_id)
+        elif step.until:
+            heappush(self._later, (step.until + MOMENT, job_id))
+
+    def _be_quiet(self) -> None:
+        """Leave the scheduler alone for a while, twice as long as the last time if that is not long ago."""
+        now = self._clock()
+        if now < self._quiet_until:
+            return
+        self._delay = min(2 * self._delay, max(LONGEST, self._poll)) if now < self._calm_at else self._poll
+        self._quiet_until = now + self._delay
+        self._calm_at = self._quiet_until + 2 * self._delay
+
+    # what makes a job due
+
+    def _wake(self, job_id: ULID) -> None:
+        self._due[job_id] = None
+        self._news.set()
+
+    async def _sweep(self) -> None:
+        """Look at all jobs at once: those are due that show something new."""
+        looks = await self._look([job_id for job_id in self._seen if job_id not in self._due])
+        for job_id, look in looks.items():
+            if job_id in self._seen and _timeless(look.objects) != self._seen[job_id]:
+                self._wake(job_id)
+
+    async def _look(self, job_ids: Sequence[ULID]) -> Mapping[ULID, Look]:
+        """A look at some jobs; at none, if the scheduler does not answer."""
+        looks: Mapping[ULID, Look] = {}
+        with anyio.move_on_after(self._patience.total_seconds()):
+            looks = await self._looker.many(job_ids)
+        if len(looks) == len(job_ids) and all(look.complete for look in looks.values()):
+            return looks
+        self._be_quiet()
+        return {}
+
+    async def _hear_of_records(self, changes: AsyncIterator[ULID]) -> None:
+        async for job_id in changes:
+            self._wake(job_id)
+
+    async def _hear_of_objects(self) -> None:
+        adapter = self._adapter
+        if not (isinstance(adapter, Watcher) and has(await adapter.capabilities(), Capability.WATCH)):
+            return
+        while True:
+            try:
+                async for seen in resubscribing(adapter):
+                    known = self._seen.get(seen.job_id)
+                    if known is not None and _timeless((seen,))[0] not in known:
+                        self._wake(seen.job_id)
+            except NO_ANSWER:
+                pass  # the sweep sees what the watch does not tell
+            await anyio.sleep(self._poll.total_seconds())
+
+
+def _timeless(objects: tuple[Observation, ...]) -> tuple[Observation, ...]:
+    """Observations without the moment at which they were made."""
+    return tuple([altered(seen, observed_at=None) for seen in objects])
