@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from os import PathLike, fspath
 from threading import Lock
+from time import monotonic, sleep
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -59,6 +60,9 @@ LAST_WRITE = "SELECT coalesce(max(written), 0) FROM records"
 NEXT_WRITE = "(SELECT coalesce(max(written), 0) + 1 FROM records)"
 PATIENCE = timedelta(seconds=30)
 """How long a call waits for another process to finish its write."""
+
+BREATH = timedelta(milliseconds=5)
+"""How long a process that makes the file waits for another that does, until it tries again."""
 
 _encoder = msgspec.json.Encoder(enc_hook=enc_hook)
 _decoder = msgspec.json.Decoder(Record, dec_hook=dec_hook)
@@ -222,8 +226,7 @@ class SqliteRecords:
 
     def _make(self, db: sqlite3.Connection) -> None:
         """Bring the file to the newest schema."""
-        (mode,) = db.execute("PRAGMA journal_mode = WAL").fetchone()
-        if mode != "wal":
+        if _log_ahead(db) != "wal":
             raise UnsupportedError(f"{self._path} cannot have a write-ahead log, without which nothing is durable")
         with _transaction(db):
             for script in MIGRATIONS[self._schema(db) :]:  # read again: another process may have been first
@@ -300,6 +303,18 @@ def _written_after(last: int) -> Work[list[tuple[str, int]]]:
 def _version(db: sqlite3.Connection, job: str) -> int | None:
     found = db.execute("SELECT version FROM records WHERE job = ?", (job,)).fetchone()
     return found and int(found[0])
+
+
+def _log_ahead(db: sqlite3.Connection) -> str:
+    """Let there be a write-ahead log; the journal that there is."""
+    end = monotonic() + PATIENCE.total_seconds()
+    while True:
+        try:
+            return str(db.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or monotonic() >= end:
+                raise
+        sleep(BREATH.total_seconds())  # here, unlike elsewhere, SQLite does not wait for others by itself
 
 
 @contextmanager
