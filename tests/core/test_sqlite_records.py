@@ -1,5 +1,6 @@
 """Records in an SQLite file (4.1, I13): shared by processes, reopened, of another version, and on files that fail."""
 
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -28,7 +29,6 @@ from tests.core.strategies import whole_record
 from tests.support import ulid
 
 NO_TIME = timedelta(0)
-ROOT = Path(__file__).parents[2]
 MORE = "ALTER TABLE records ADD COLUMN note TEXT"
 NOTE = "UPDATE records SET note = job"
 
@@ -364,7 +364,7 @@ def test_a_full_disk_is_unavailable(tmp_path: Path) -> None:
     path = tmp_path / "jobs.db"
     done = subprocess.run(  # noqa: S603  # our own interpreter, our own module
         [*mounted, sys.executable, "-m", "tests.core.processes", str(path)],
-        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
         check=False,
