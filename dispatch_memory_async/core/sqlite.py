@@ -20,7 +20,6 @@ from ulid import ULID
 from ..model import (
     AlreadyExistsError,
     ClosedError,
-    DispatchError,
     InvalidError,
     NotFoundError,
     ReadOnlyError,
@@ -56,8 +55,15 @@ MIGRATIONS = (
 OURS = 0x444A5243
 """Stands in the file's header, for what is no other program's database (``PRAGMA application_id``)."""
 
+HEADER = """
+    SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema)
+    FROM pragma_user_version, pragma_application_id
+"""
+"""In one reading: another process may be making the file."""
+
 LAST_WRITE = "SELECT coalesce(max(written), 0) FROM records"
 NEXT_WRITE = "(SELECT coalesce(max(written), 0) + 1 FROM records)"
+
 PATIENCE = timedelta(seconds=30)
 """How long a call waits for another process to finish its write."""
 
@@ -93,10 +99,10 @@ class SqliteRecords:
         if poll < timedelta(0):
             raise InvalidError(f"poll: found {short(poll)}, expected at least nothing")
         self._poll = poll.total_seconds()
-        self._turn = CapacityLimiter(
-            1
-        )  # not the loop's: while the file is locked, calls wait where they can be cancelled
-        self._lock = Lock()  # a task that was cancelled past anyio leaves its thread behind
+        self._turn = CapacityLimiter(1)
+        """Whose call is in the worker thread; whoever waits for it can be cancelled."""
+        self._lock = Lock()
+        """Held by that thread, which a task that asyncio itself cancels leaves behind."""
         self._connection: sqlite3.Connection | None = None
         self._closed = False
 
@@ -214,9 +220,7 @@ class SqliteRecords:
 
     def _schema(self, db: sqlite3.Connection) -> int:
         """The schema version that the file has; 0 if it is empty."""
-        known, (found,) = len(MIGRATIONS), db.execute("PRAGMA user_version").fetchone()
-        (program,) = db.execute("PRAGMA application_id").fetchone()
-        (tables,) = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        known, (found, program, tables) = len(MIGRATIONS), db.execute(HEADER).fetchone()
         if program != OURS and (program or found or tables):
             raise InvalidError(f"{self._path} holds no records: it is a database of something else")
         if found > known:
@@ -258,8 +262,6 @@ class SqliteRecords:
         """Say in the terms of the error table what SQLite has met."""
         try:
             yield
-        except DispatchError:
-            raise
         except sqlite3.Error as error:
             name = getattr(error, "sqlite_errorname", "")
             if name.startswith("SQLITE_READONLY"):
