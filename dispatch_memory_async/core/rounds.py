@@ -101,17 +101,28 @@ class Rounds:
             self._sweep_at = now + self._poll
             await self._sweep()
         batch = [*islice(self._free(), self._concurrency - len(self._busy))]
+        if batch:
+            await self._begin(batch, group)
+
+    async def _begin(self, batch: list[ULID], group: TaskGroup) -> None:
+        """Look at some jobs, and let each be brought on by itself."""
         for job_id in batch:
             del self._due[job_id]  # before it is looked at: what happens from here on makes it due again
-        records = [record for job_id in batch if not self._is_over(record := await self._records.get(job_id))]
-        looks = await self._look([record.job.id for record in records])
-        if not looks:
-            self._due |= dict.fromkeys(record.job.id for record in records)
+        try:
+            capabilities = await self._looker.capabilities()
+            records = [record for job_id in batch if not self._is_over(record := await self._records.get(job_id))]
+            looks = await self._look([record.job.id for record in records])
+        except NO_ANSWER:
+            self._be_quiet()
+            self._due |= dict.fromkeys(batch)
             return
-        capabilities = await self._adapter.capabilities()
         for record in records:
-            self._busy.add(record.job.id)
-            group.start_soon(self._one, record, looks[record.job.id], capabilities)
+            job_id = record.job.id
+            if job_id in looks:
+                self._busy.add(job_id)
+                group.start_soon(self._one, record, looks[job_id], capabilities)
+            else:
+                self._due[job_id] = None
 
     def _free(self) -> Iterator[ULID]:
         return (job_id for job_id in self._due if job_id not in self._busy)
@@ -172,6 +183,7 @@ class Rounds:
         self._delay = min(2 * self._delay, max(LONGEST, self._poll)) if now < self._calm_at else self._poll
         self._quiet_until = now + self._delay
         self._calm_at = self._quiet_until + 2 * self._delay
+        logger.warning("no answer, the next try is in %s", self._delay)
 
     # what makes a job due
 
@@ -187,14 +199,14 @@ class Rounds:
                 self._wake(job_id)
 
     async def _look(self, job_ids: Sequence[ULID]) -> Mapping[ULID, Look]:
-        """A look at some jobs; at none, if the scheduler does not answer."""
-        looks: Mapping[ULID, Look] = {}
-        with anyio.move_on_after(self._patience.total_seconds()):
-            looks = await self._looker.many(job_ids)
-        if len(looks) == len(job_ids) and all(look.complete for look in looks.values()):
-            return looks
-        self._be_quiet()
-        return {}
+        """A look at each of some jobs that the scheduler answers."""
+        if not job_ids:
+            return {}
+        looks = await self._looker.many(job_ids, patience=self._patience, concurrency=self._concurrency)
+        complete = {job_id: look for job_id, look in looks.items() if look.complete}
+        if len(complete) < len(job_ids):
+            self._be_quiet()
+        return complete
 
     async def _hear_of_records(self, changes: AsyncIterator[ULID]) -> None:
         async for job_id in changes:
@@ -202,7 +214,7 @@ class Rounds:
 
     async def _hear_of_objects(self) -> None:
         adapter = self._adapter
-        if not (isinstance(adapter, Watcher) and has(await adapter.capabilities(), Capability.WATCH)):
+        if not (isinstance(adapter, Watcher) and has(await self._looker.capabilities(), Capability.WATCH)):
             return
         while True:
             try:

@@ -83,7 +83,7 @@ class Supervisor:
         :raises NotFoundError: if there is no record of it
         """
         record = await self._records.get(job_id)
-        capabilities = await self._adapter.capabilities()
+        capabilities = await self._looker.capabilities()
         if record.verdict:
             return self._fold(record, Look(began_at=self._clock()), capabilities)
         return (await self._bring_on(record, await self._looker.one(job_id), capabilities)).status
