@@ -388,6 +388,7 @@ def test_two_of_them_do_everything_once(loop: str, shape: Shape) -> None:
 def test_what_it_is_given(shape: Shape) -> None:
     """4.1: nothing that would make it spin, or do nothing for ever."""
     world = World(shape)
-    for wrong in ({"poll": timedelta(0)}, {"patience": -SECOND}, {"concurrency": 0}):
-        with pytest.raises(InvalidError, match=f"{next(iter(wrong))}: found"):
-            Supervisor(world.backend, world.records, **wrong)
+    wrong: tuple[dict[str, Any], ...] = ({"poll": timedelta(0)}, {"patience": -SECOND}, {"concurrency": 0})
+    for given in wrong:
+        with pytest.raises(InvalidError, match=f"{next(iter(given))}: found"):
+            Supervisor(world.backend, world.records, **given)
