@@ -39,11 +39,11 @@ class Looker:
 
     async def one(self, job_id: ULID) -> Look:
         """A look at one job's objects."""
-        began_at = self._clock()
+        empty = Look(began_at=self._clock())
         try:
-            return Look(began_at=began_at, objects=await self._adapter.find(job_id))
+            return altered(empty, objects=await self._adapter.find(job_id))
         except NO_ANSWER:
-            return Look(began_at=began_at, complete=False)
+            return altered(empty, complete=False)
 
     async def many(self, job_ids: Sequence[ULID], *, patience: timedelta, concurrency: int) -> Mapping[ULID, Look]:
         """A look at each of many jobs: in one call, where the adapter has such a one, else so many at the same time.
@@ -63,10 +63,10 @@ class Looker:
                 for job_id in job_ids:
                     group.start_soon(one, job_id)
             return looks
-        began_at = self._clock()
+        empty = Look(began_at=self._clock())
         with suppress(*NO_ANSWER), anyio.move_on_after(patience.total_seconds()):
             found: Mapping[ULID, tuple[Observation, ...]] = await self._adapter.find_many(job_ids)
-            return {job_id: Look(began_at=began_at, objects=found[job_id]) for job_id in job_ids}
+            return {job_id: altered(empty, objects=found[job_id]) for job_id in job_ids}
         return looks
 
     async def ask(self, job_id: ULID, look: Look) -> Look:
