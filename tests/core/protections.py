@@ -209,7 +209,7 @@ PROTECTIONS = (
             ),
         ),
     ),
-    Protection(15, "a release without proof", ((BEGUN, "if certain else UNPROVEN", "if True else UNPROVEN"),)),
+    Protection(15, "a release without proof", ((BEGUN, "if certain else _unproven", "if True else _unproven"),)),
     Protection(
         16,
         "a requeue of an object whose bit is set",
