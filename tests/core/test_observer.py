@@ -85,8 +85,8 @@ def test_a_watch_tells_each_change_to_the_verdict(shape: Shape, loop: str) -> No
         await operator.submit(job())
 
         async def follow() -> None:
-            async for status in Observer(backend, records, clock=loop_clock, poll=SECOND).watch(ulid(1)):
-                told.append(status)
+            watch = Observer(backend, records, clock=loop_clock, poll=SECOND).watch(ulid(1))
+            told.extend([status async for status in watch])
 
         async with anyio.create_task_group() as group:
             group.start_soon(follow)
