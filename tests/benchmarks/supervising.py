@@ -67,6 +67,7 @@ async def measured(shape: Shape, count: int) -> tuple[float, float, float, float
     rounds = Rounds(
         *(backend, records, looker, bring_on), clock=backend.now, poll=NEVER, concurrency=16, patience=NEVER
     )
+    started = swept = one = 0.0
     with quiet():
         async with anyio.create_task_group() as group:
             began = CLOCK()
