@@ -117,7 +117,7 @@ class Wait(Value, frozen=True, kw_only=True):
 
 ALIVE = "an execution of it may be alive"
 UNPROVEN = Wait(why=WaitingFor.CESSATION, detail=ALIVE)
-UNTOLD = Wait(why=WaitingFor.CESSATION, detail=f"{ALIVE}, and only a person can say that it has ceased")
+UNTOLD = Wait(why=WaitingFor.CESSATION, detail=f"{ALIVE}, and no signal tells when it has ceased")
 
 Step = Start | Open | Stop | Requeue | RestoreRequeueBit | Hold | Release | Park | Finish | Wait
 

@@ -1,5 +1,6 @@
 """The supervisor: it looks at a job, writes what it will do, and does it. What to do is decided elsewhere."""
 
+import logging
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -33,6 +34,8 @@ from .status import Status, WaitingFor
 from .steps import Finish, Hold, Open, Park, Release, Requeue, RestoreRequeueBit, Start, Step, Stop, Wait, next_step
 
 __all__ = ("Supervisor",)
+
+logger = logging.getLogger(__name__)
 
 
 class Supervisor:
@@ -147,10 +150,12 @@ class Supervisor:
         kept = await self._put(before, intending)
         if kept is None:
             return Made(self._fold(record, look, capabilities), act, before.version)
+        logger.info("job %s: %s", kept.job.id, act)
         reply: Ref | DispatchError | None
         try:
             reply = await self._call(act, kept, intent, native)
         except DispatchError as error:
+            logger.info("job %s: %s", kept.job.id, error)
             reply = error
         version = await self._answer(kept, intent, reply, capabilities)
         status = self._fold(kept, look, capabilities)  # as the look showed it, with the act in flight
