@@ -1,0 +1,107 @@
+"""Actors: coroutines that stand still at every park until the simulator sends them on."""
+
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from ..core import Kind, Record
+from ..model import DispatchError, Observation
+
+__all__ = ("Actor", "Flight", "Intention", "park", "send_on")
+
+_PARK = object()
+
+
+@types.coroutine
+def park() -> Generator[object, None, None]:
+    """A place where an actor stands still."""
+    yield _PARK
+
+
+@types.coroutine
+def _passed_on(wish: object) -> Generator[object, object, object]:
+    """Ask the event loop for what a coroutine below asks it for."""
+    return (yield wish)
+
+
+@dataclass
+class Intention:
+    """An intent as it was written, and what stood in the record then.
+
+    :ivar record: the record that it was written in
+    :ivar look: when the look was begun on which it was decided
+    """
+
+    id: int
+    kind: Kind
+    submission: int
+    instance: int | None
+    deadline: datetime
+    record: Record
+    look: int
+
+
+@dataclass(eq=False)
+class Flight:
+    """A call that changes something, on its way to the scheduler."""
+
+    call: str
+    job: int
+    of: Intention
+    make: Callable[[], Coroutine[Any, Any, Any]]
+    started: datetime
+    crashes: bool = False
+    landed: bool = False
+    reply: Any = None
+    error: DispatchError | None = None
+
+
+@dataclass(eq=False)
+class Actor:
+    """A supervisor or an operator that is under way.
+
+    :ivar job: the number of the job that it is about
+    :ivar offset: by how much its clock is wrong
+    :ivar look: when its last look was begun
+    :ivar found: what that look showed
+    :ivar intention: what it has written last that it will do
+    :ivar writing: a write that is under way
+    """
+
+    name: str
+    job: int
+    offset: timedelta
+    coroutine: Coroutine[Any, Any, Any] | None = None
+    look: int = 0
+    found: tuple[Observation, ...] = ()
+    intention: Intention | None = None
+    writing: Callable[[], Awaitable[object]] | None = None
+    answer: Any = None
+    error: DispatchError | None = None
+
+    @property
+    def seen(self) -> Observation | None:
+        """The object with the highest submission number that its last look showed."""
+        return max(self.found, key=lambda seen: seen.submission, default=None)
+
+
+async def send_on(coroutine: Coroutine[Any, Any, Any]) -> StopIteration | None:
+    """Send a coroutine on to its next park; what else it waits for is the event loop's, in the caller's task.
+
+    :return: its end, with its answer; ``None`` if it stands at a park
+    """
+    send: Callable[[Any], object] = coroutine.send
+    given: object = None
+    while True:
+        try:
+            wish = send(given)
+        except StopIteration as end:
+            return end
+        if wish is _PARK:
+            return None
+        try:
+            given, send = await _passed_on(wish), coroutine.send
+        except BaseException as error:  # noqa: BLE001  # whatever the loop says to it
+            given, send = error, coroutine.throw

@@ -1,0 +1,98 @@
+"""simulate: one run from its seed, and what came of it."""
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import anyio
+
+from ..core import Record
+from ..memory import Truth
+from ..model import InvalidError
+from .config import SimConfig
+from .invariants import ViolationError
+from .protections import PROTECTIONS, Protection, taken_back
+from .trace import Entry, Kind, digest_of
+from .world import World
+
+__all__ = ("Result", "Violation", "simulate")
+
+
+@dataclass(frozen=True)
+class Violation:
+    """An invariant that was broken.
+
+    :ivar invariant: its number, ``I1`` to ``I17``
+    :ivar what: what was seen
+    :ivar step: in which step; the one after the last is the quiet phase
+    """
+
+    invariant: str
+    what: str
+    step: int
+
+    def __str__(self) -> str:
+        return f"{self.invariant} in step {self.step}: {self.what}"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a run.
+
+    :ivar config: its configuration
+    :ivar violations: the invariants that were broken: a run ends at the first
+    :ivar trace: what happened, line by line
+    :ivar digest: the same for runs in which the same things happened, and for no others
+    :ivar counts: how often what happened: intents, calls, faults, executions by their authority, verdicts
+    :ivar records: the records as they stand at the end, a job each
+    :ivar truths: the ground truth at the end: all objects in the order of start
+    """
+
+    config: SimConfig
+    violations: tuple[Violation, ...]
+    trace: tuple[Entry, ...]
+    digest: str
+    counts: Mapping[str, int]
+    records: tuple[Record, ...]
+    truths: tuple[Truth, ...]
+
+
+def simulate(config: SimConfig, *, loop: str = "asyncio") -> Result:
+    """Play a run.
+
+    :param config: the run
+    :param loop: the event loop that it is played on, ``asyncio`` or ``trio``: the result is the same
+    :raises InvalidError: if there is no such mutant
+    """
+    return anyio.run(_simulate, config, protection_of(config), backend=loop)
+
+
+def protection_of(config: SimConfig) -> Protection | None:
+    """The protection that a run takes back."""
+    if config.mutant is None:
+        return None
+    if config.mutant not in PROTECTIONS:
+        raise InvalidError(f"SimConfig.mutant: found {config.mutant}, expected one of {sorted(PROTECTIONS)}")
+    return PROTECTIONS[config.mutant]
+
+
+async def _simulate(config: SimConfig, protection: Protection | None) -> Result:
+    with taken_back(protection) if protection else nullcontext():
+        world = World(config, protection.focus if protection else {})
+        violations: tuple[Violation, ...] = ()
+        try:
+            await world.play()
+        except ViolationError as error:
+            violations = (Violation(error.invariant, error.what, world.step),)
+            world.note(Kind.VIOLATION, str(error))
+        finally:
+            world.close()
+        return Result(
+            config=config,
+            violations=violations,
+            trace=tuple(world.entries),
+            digest=digest_of(world.entries),
+            counts=dict(sorted(world.counts.items())),
+            records=tuple(case.record for case in world.cases if case.record),
+            truths=await world.backend.env.objects(),
+        )

@@ -1,0 +1,451 @@
+"""The world: a scheduler, records, jobs, those who bring them on, and the seed that decides who comes when.
+
+Nothing runs by itself: in every step one thing happens, a parked actor goes on, time passes, or the scheduler's side
+acts; then the invariants are checked.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import nullcontext, suppress
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any
+
+from ulid import ULID
+
+from ..core import Hold, MemoryRecords, Operator, Record, Status, Supervisor, WhileRunning
+from ..memory import Backend, call_start, crash_between_steps
+from ..model import (
+    Capabilities,
+    DispatchError,
+    FinishedError,
+    Job,
+    NotFoundError,
+    OutcomeUnknownError,
+    RunningError,
+    StaleError,
+    State,
+    UnavailableError,
+    WrongStateError,
+)
+from .actors import Actor, Flight, Intention, send_on
+from .case import FOREIGN, Begun, Case, Deed
+from .config import SimConfig, drawn
+from .invariants import INVARIANTS, ViolationError, effective
+from .trace import BEGINNING, Entry, Kind
+from .wire import Ledger, Probe
+
+__all__ = ("World",)
+
+ENOUGH = 400
+"""More parks than any step of a supervisor has."""
+STILL = 14
+"""How many rounds at rest, of 40 seconds each, show that nothing more comes."""
+AFTERWARDS = 15
+"""How many steps go on after the last verdict."""
+MICROSECOND = timedelta(microseconds=1)
+SPANS = (0.2, 0.2, 1, 1, 5, 20, 27, 30, 58, 60, 130, 400)
+"""How long time passes at once, in seconds: within the same second, and past every bound that there is."""
+
+
+class World:
+    """One run.
+
+    :param config: its configuration
+    :param focus: options, or settings of the scheduler, that are not left to the seed
+    """
+
+    def __init__(self, config: SimConfig, focus: Mapping[str, Any]) -> None:
+        self.config = config
+        self.rng = self._drawing_of("options")
+        self.options = drawn(config, self.rng, focus)
+        self.now: datetime = BEGINNING
+        self.backend = Backend(self.options.config, clock=lambda: self.now)
+        self.records = MemoryRecords()
+        self.cases = [
+            Case(number, Job(id=ULID.from_int(number), command=("train",)), self.options)
+            for number in range(1, config.jobs + 1)
+        ]
+        self.capabilities: Capabilities
+        self.actors: list[Actor] = []
+        self.entries: list[Entry] = []
+        self.counts: Counter[str] = Counter()
+        self.step = 0
+        self.faults = True
+        self._moment = 0
+        self._serial = 0
+
+    def _drawing_of(self, what: object) -> Random:
+        """What a part of the run draws: it depends on no other part, so that those can be left out."""
+        return Random(f"{self.config.shape} {self.config.seed} {what}")  # noqa: S311  # a seed is to be played again
+
+    # small things
+
+    def moment(self) -> int:
+        """The next moment: things are told apart by more than the clock."""
+        self._moment += 1
+        return self._moment
+
+    def chance(self, of: float) -> bool:
+        """Whether a fault strikes."""
+        return self.faults and of > 0 and self.rng.random() < of
+
+    def note(self, kind: Kind, what: str, actor: Actor | None = None, job: int = 0) -> None:
+        """Put a line into the trace."""
+        at = (self.now - BEGINNING) // MICROSECOND
+        self.entries.append(
+            Entry(self.step, at, actor.job if actor else job, actor.name if actor else "", kind, what)
+        )
+
+    def case_of(self, actor: Actor) -> Case:
+        """The case that an actor is about."""
+        return self.cases[actor.job - 1]
+
+    # actors
+
+    def actor(self, role: str, case: Case, offset: timedelta) -> tuple[Actor, Operator, Supervisor]:
+        """Another actor about a job, with what it needs."""
+        self._serial += 1
+        actor = Actor(f"{role} {self._serial}", case.number, offset)
+        ledger, probe = Ledger(self, actor), Probe(self, actor)
+
+        def clock() -> datetime:
+            return self.now + offset
+
+        supervisor = Supervisor(probe, ledger, clock=clock)
+        return actor, Operator(ledger, supervisor, clock=clock, poll=timedelta(0)), supervisor
+
+    def begin(self, actor: Actor, coroutine: Coroutine[Any, Any, Any], what: str = "") -> None:
+        """Let an actor stand at its beginning."""
+        actor.coroutine = coroutine
+        self.actors.append(actor)
+        self.note(Kind.ACTOR, f"begins{what and f': {what}'}", actor)
+
+    async def advance(self, actor: Actor, parks: int = ENOUGH) -> None:
+        """Send an actor on, at most so many parks."""
+        for _ in range(parks):
+            if actor.coroutine is None:
+                return
+            try:
+                end = await send_on(actor.coroutine)
+                if end is None:
+                    continue
+                actor.answer = end.value
+            except (FinishedError, RunningError, StaleError, UnavailableError, OutcomeUnknownError) as error:
+                actor.error = error
+            actor.coroutine = None
+            self.actors.remove(actor)
+            self.note(Kind.ACTOR, f"ends{f', {actor.error}' if actor.error else ''}", actor)
+
+    def close(self) -> None:
+        """End all actors, wherever they stand."""
+        for actor in self.actors:
+            if actor.coroutine is not None:
+                actor.coroutine.close()
+
+    async def crash(self, actor: Actor) -> None:
+        """End an actor where it stands. A write that is under way may be done all the same."""
+        if actor.coroutine is not None:
+            actor.coroutine.close()
+            actor.coroutine = None
+        self.actors.remove(actor)
+        self.note(Kind.FAULT if self.faults else Kind.ACTOR, "crashes", actor)
+        if actor.writing and self.chance(0.5):
+            with suppress(DispatchError):
+                await actor.writing()
+
+    # calls
+
+    def depart(self, flight: Flight, actor: Actor) -> None:
+        """A call starts."""
+        case = self.case_of(actor)
+        for invariant in INVARIANTS:
+            invariant.departed(case, flight)
+        case.called.add(flight.of.id)
+        case.flights.append(flight)
+        self.note(Kind.CALL, f"{flight.call} starts, for submission {flight.of.submission}", actor)
+
+    async def land(self, flight: Flight) -> None:
+        """A call acts at the scheduler."""
+        case = self.cases[flight.job - 1]
+        flight.landed = True
+        case.flights.remove(flight)
+        flight.crashes = flight.crashes and self.faults
+        await self.observe()
+        with call_start(flight.started), crash_between_steps() if flight.crashes else nullcontext():
+            try:
+                flight.reply = await flight.make()
+            except DispatchError as error:
+                flight.error = error
+        refused = f", refused: {type(flight.error).__name__}" if flight.error else ""
+        self.note(Kind.CALL, f"{flight.call} lands, for submission {flight.of.submission}{refused}", job=flight.job)
+        self.counts[f"{flight.call} {type(flight.error).__name__ if flight.error else 'done'}"] += 1
+        await self.observe(flight)
+
+    # time
+
+    async def move(self, by: float) -> None:
+        """Let time pass; what is under way lands before its bound."""
+        until = self.now + timedelta(seconds=by)
+        bound = self.options.config.call_bound
+        while due := [each for case in self.cases for each in case.flights if each.started + bound <= until]:
+            first = min(due, key=lambda flight: flight.started)
+            left = (first.started + bound - self.now).total_seconds()
+            self.now += timedelta(seconds=self.rng.choice((left, self.rng.uniform(0, left))))
+            if self.chance(self.options.dropped):
+                self.cases[first.job - 1].flights.remove(first)
+                first.landed, first.error = True, OutcomeUnknownError("never arrived")
+                self.note(Kind.FAULT, f"{first.call} never arrives", job=first.job)
+            else:
+                await self.land(first)
+        self.now = until
+        self.note(Kind.CLOCK, f"{by:g} s pass")
+        await self.observe()
+
+    # the truth
+
+    def wrote(self, record: Record, actor: Actor) -> None:
+        """A record was written."""
+        case = self.case_of(actor)
+        before, case.record = case.record, record
+        if before is None:
+            return
+        self.note(Kind.RECORD, f"writes {_differences(before, record)}", actor)
+        if record.intent and (before.intent is None or before.intent.id != record.intent.id):
+            of = record.intent
+            actor.intention = Intention(
+                of.id, of.kind, of.submission, of.instance, of.deadline, record, actor.look
+            )
+            self.counts[f"intent {of.kind}"] += 1
+        hold = record.in_force
+        if hold and hold.acked and not (before.hold and before.hold.acked):
+            case.acked_by = actor.look
+        if record.verdict and not before.verdict:
+            self.counts[f"verdict {record.verdict.state}"] += 1
+        case.now = self.now
+        for invariant in INVARIANTS:
+            invariant.written(case, before, record, actor)
+
+    async def observe(self, why: Flight | Deed = Deed("")) -> None:
+        """Compare the ground truth with what it was before."""
+        truths = await self.backend.env.objects()
+        for case in self.cases:
+            mine = [truth for truth in truths if truth.job.id == case.job.id] if len(self.cases) > 1 else truths
+            case.now = self.now
+            self._check(case, mine, why)
+
+    def _check(self, case: Case, truths: Any, why: Flight | Deed) -> None:
+        before = case.truths
+        if len(truths) == len(before) and all(map(_same, truths, before)):
+            return
+        changes = case.took_in(truths)
+        for change in changes:
+            if isinstance(why, Flight):
+                if why.crashes:
+                    case.bit[change.place] = Begun("core", why.of.look)
+                if effective(why, change):
+                    case.eligible[change.place] = Begun("core", why.of.look)
+                for invariant in INVARIANTS:
+                    invariant.landed(case, why, change)
+            else:
+                case.credit(why, change, self.moment())
+        for change in changes:
+            ran = len(change.old.executions) if change.old else 0
+            for execution in change.new.executions[ran:]:
+                by = case.eligible.get(change.place, Begun("other", 0))
+                case.begun[execution.attempt] = Begun(by.who, self.moment())
+                self.counts[f"execution by {by.who}"] += 1
+                what = f"an execution of submission {change.new.submission} begins, epoch {execution.epoch}"
+                self.note(Kind.SCHEDULER, f"{what}, by the {by.who}", job=case.number)
+                for invariant in INVARIANTS:
+                    invariant.begun(case, change, execution, by)
+                case.epochs.append(execution.epoch)
+
+    # what happens
+
+    async def play(self) -> None:
+        """Submit the jobs, let the seed do its worst, then let things come to rest.
+
+        :raises ViolationError: if an invariant is broken
+        """
+        config, only = self.config, self.config.only
+        self.capabilities = await self.backend.capabilities()
+        for case in self.cases:
+            self.rng = self._drawing_of(f"job {case.number}")
+            actor, operator, _ = self.actor("submitter", case, timedelta(0))
+            self.begin(actor, operator.submit(case.job, self.options.policy), "submit")
+            await self.advance(actor)
+        over = 0
+        for step in range(1, config.steps + 1):
+            if only is not None and step not in only:
+                continue
+            self.step = step
+            self.rng = self._drawing_of(step)
+            await self._something()
+            over += all(case.record and case.record.verdict for case in self.cases)
+            if over > AFTERWARDS or step == config.stop_at:
+                break
+        if config.stop_at is None or self.step < config.stop_at:
+            await self._rest()
+
+    async def _something(self) -> None:
+        options, rng = self.options, self.rng
+        draw = rng.random()
+        flights = [flight for case in self.cases for flight in case.flights]
+        if draw < options.clock:
+            await self.move(rng.choice(SPANS))
+        elif draw < options.clock + options.env:
+            await self._act(rng.choice(self.cases))
+        elif draw < options.clock + options.env + options.operator:
+            await self._ask(rng.choice(self.cases))
+        elif flights and rng.random() < options.landing:
+            await self.land(rng.choice(flights))
+        else:
+            await self._bring_on()
+
+    async def _bring_on(self) -> None:
+        options, rng = self.options, self.rng
+        busy = [actor for actor in self.actors if actor.name.startswith("supervisor")]
+        if self.actors and self.chance(options.crash):
+            await self.crash(rng.choice(self.actors))
+            return
+        if len(busy) < options.supervisors and (not self.actors or rng.random() < 0.5):
+            offset = options.offsets[self._serial % len(options.offsets)]
+            case = rng.choice(self.cases)
+            actor, _, supervisor = self.actor("supervisor", case, offset)
+            self.begin(actor, supervisor.step(case.job.id))
+        else:
+            actor = rng.choice(self.actors)
+        await self.advance(actor, ENOUGH if rng.random() < options.whole else rng.choice((1, 3, 5, 8, 13)))
+
+    async def _ask(self, case: Case) -> None:
+        """A person asks for something."""
+        rng, mine = self.rng, case.job.id
+        if sum(each.name.startswith("operator") for each in self.actors) > 2:
+            return
+        actor, operator, _ = self.actor("operator", case, self.options.offsets[0])
+        draw = rng.random()
+        if draw < self.options.person_stops:
+            self.begin(actor, operator.stop(mine, "ann", "enough"), "stop")
+        elif draw < 0.5:
+            until = rng.choice((None, None, self.now + timedelta(seconds=rng.choice((10, 40, 200)))))
+            running = rng.choice(tuple(WhileRunning))
+            asked = operator.hold(mine, "ann", until, "lunch", running=running)
+            self.begin(actor, asked, f"hold, {running} what runs{', for a while' if until else ''}")
+        elif draw < 0.85:
+            self.begin(actor, operator.release(mine, "ann"), "release")
+        else:
+            self.begin(actor, operator.confirm_ceased(mine, "ann", "seen it"), "confirm that it has ceased")
+        await self.advance(actor, 20 if rng.random() < self.options.whole else rng.choice((2, 5, 10)))
+
+    async def _act(self, case: Case) -> None:
+        """The scheduler's side does something, or somebody past the core."""
+        rng, options = self.rng, self.options
+        there = [place for place, truth in enumerate(case.truths) if truth.gone_at is None]
+        nodes = rng.random() < options.nodes
+        if nodes and rng.random() < 0.5:
+            there = list(range(len(case.truths)))
+        if not there:
+            return
+        place = rng.choice((there[-1], rng.choice(there)))
+        truth = case.truths[place]
+        if nodes:
+            act = rng.choice(("lose_node", "lose_node", "return_node", "fence_node"))
+        elif rng.random() < options.foreign:
+            act = rng.choice((*FOREIGN, "admin_hold", "admin_release", "admin_release"))
+        elif truth.state is State.PENDING:
+            act = rng.choice(("run", "run", "run", "run", "no_capacity"))
+        elif rng.random() < options.ends_well:
+            act = "finish"
+        else:
+            act = rng.choice(("fail", "fail", "preempt", "preempt", "out_of_memory", "time_out", "fail_launch"))
+        await self.do(act, case, place)
+
+    async def do(self, act: str, case: Case, place: int) -> None:
+        """One act of the scheduler's side, if it is possible."""
+        env, before = self.backend.env, case.truths[place]
+        await self.observe()
+        calls: dict[str, Callable[[], Any]] = {
+            "fail": lambda: env.finish(before.ref, 1),
+            "cancel": lambda: self.backend.stop(before.ref),
+        }
+        try:
+            await (calls.get(act) or (lambda: getattr(env, act)(before.ref)))()
+        except (WrongStateError, NotFoundError):
+            return
+        self.counts[act] += 1
+        self.note(Kind.SCHEDULER, f"{act.replace('_', ' ')} of submission {before.submission}", job=case.number)
+        if act == "lose_node" and before.executions:
+            case.lost.add(before.executions[-1].attempt)
+        await self.observe(Deed(act, place))
+
+    # rest
+
+    async def _rest(self) -> None:
+        """Faults stop; then every job comes to its verdict, or to rest with a reason."""
+        self.faults = False
+        self.rng = self._drawing_of("rest")
+        self.step = self.config.steps + 1
+        self.note(Kind.PHASE, "faults stop")
+        for actor in [*self.actors]:
+            await self.crash(actor)
+        await self.move(60)
+        still = 0
+        statuses: dict[int, Status] = {}
+        for turn in range(self.config.quiet):
+            changed = False
+            for case in self.cases:
+                await self._calm(case)
+                changed |= await self._settle(case, statuses)
+            still = 0 if changed else still + 1
+            if still > STILL or all(status.verdict for status in statuses.values()):
+                break
+            await self.move(1 if changed and turn % 3 else 40)  # what is refused is tried again later
+        else:
+            whys = "; ".join(f"job {number}: {status}" for number, status in statuses.items())
+            raise ViolationError("I15", f"it never comes to rest: {whys}")
+        for case in self.cases:
+            status = statuses[case.number]
+            self.counts[f"rest {status.waiting_for}"] += 1
+            self.note(Kind.PHASE, f"rests: {status}", job=case.number)
+            for invariant in INVARIANTS:
+                invariant.rested(case, status)
+
+    async def _settle(self, case: Case, statuses: dict[int, Status]) -> bool:
+        """One step of a supervisor; the answer is whether it wrote anything."""
+        actor, _, supervisor = self.actor("supervisor", case, timedelta(0))
+        before = case.record
+        self.begin(actor, supervisor.step(case.job.id))
+        await self.advance(actor)
+        if actor.error:
+            raise ViolationError("I15", f"with no fault left it meets {actor.error!r}")
+        statuses[case.number] = actor.answer
+        return case.record is not before
+
+    async def _calm(self, case: Case) -> None:
+        """The scheduler goes about its business."""
+        for place, truth in enumerate(case.truths):
+            if truth.node == "lost" and self.options.fenced_at_rest:
+                await self.do("fence_node", case, place)
+            if truth.gone_at is None and truth.state is State.PENDING:
+                await self.do("run", case, place)
+            elif truth.gone_at is None and truth.state is State.RUNNING and truth.node == "up":
+                await self.do("finish", case, place)
+
+
+def _same(new: object, old: object) -> bool:
+    return new == old
+
+
+def _differences(before: Record, after: Record) -> str:
+    fields = [name for name in before.__struct_fields__ if getattr(before, name) != getattr(after, name)]
+    said = [f"{name} {_brief(getattr(after, name))}" for name in fields if name not in ("version", "past")]
+    return ", ".join(said) or "nothing new"
+
+
+def _brief(found: object) -> str:
+    if isinstance(found, Hold):
+        marks = "acknowledged " * found.acked + "withdrawn " * found.refused
+        return f"{marks}instance {found.instance} by {found.by}"
+    kind = getattr(found, "kind", None)
+    return f"{kind}" if kind else "none" if found is None else repr(found)[:160]
