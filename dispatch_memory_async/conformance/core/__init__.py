@@ -1,4 +1,4 @@
-"""The core suite: operators, supervisors and an observer on top of one adapter, under the faults that the core is for."""
+"""The core suite: operators, supervisors and an observer on top of one adapter, under faults."""
 
 from ..checks import Check
 from . import acts, ends, holds, others, proof, requeues, starts, stops

@@ -56,7 +56,7 @@ class Mishaps:
         return stand
 
     def crash_after(self, moments: int) -> None:
-        """Let the supervisor crash once it has come that far: a call that changes something has a moment on each side."""
+        """Let the supervisor crash when it has come that far: to either side of a call that changes something."""
         self._left = moments
 
     async def make(self, name: str, call: Callable[[], Awaitable[T]], *, changes: bool = False) -> T:

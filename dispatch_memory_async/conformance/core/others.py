@@ -1,4 +1,4 @@
-"""Others: what somebody else does is neither fought nor mistaken for ours; and a bare adapter is enough (CO-10, CO-13)."""
+"""Others: what they do is neither fought nor mistaken for ours; and a bare adapter is enough (CO-10, CO-13)."""
 
 from ...core import POLICY, Phase, WaitingFor
 from ...model import Cause, State
