@@ -147,6 +147,8 @@ async def _life(bed: CoreBed, first: Member) -> bool:
             await bed.shows(job, by, **fields)
         except Crash:
             by = bed.one
+            if (await bed.record(job)).intent:
+                await bed.outlast(job)
             await bed.shows(job, by, **fields)
 
     try:

@@ -40,7 +40,7 @@ PATIENCE = timedelta(seconds=30)
 """How long an act of the supervisors may take until its command starts."""
 STEPS = 50
 """More steps than anything takes that goes on by itself."""
-TURNS = 200
+TURNS = 50
 """More turns of the event loop than a step takes."""
 
 
