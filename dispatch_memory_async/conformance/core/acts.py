@@ -1,6 +1,7 @@
 """Acts: each is written down before it is called, called once, and never lands too late (CO-1, CO-4)."""
 
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from itertools import count
 
 from ...core import Kind, Phase, WaitingFor
@@ -134,6 +135,7 @@ async def crash_anywhere(bed: CoreBed) -> None:
         first.mishaps.crash_after(moment)
         if not await _life(bed, first):
             return
+        await bed.cluster.advance(bed.traits.forgets_after or timedelta(0))  # so that there is room again
 
 
 async def _life(bed: CoreBed, first: Member) -> bool:

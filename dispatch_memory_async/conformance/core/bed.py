@@ -25,9 +25,9 @@ from ...model import (
     UnavailableError,
     UnmatchedPolicy,
 )
-from ...spi import Adapter
+from ...spi import Adapter, CessationSignal
 from ..bed import Bed
-from ..findings import CheckFailed
+from ..findings import CheckFailed, CheckSkipped
 from ..harness import Cluster, Harness
 from ..showing import showing, text
 from .line import Call, Ledger, Line
@@ -281,6 +281,22 @@ class CoreBed(Bed):
         await self.shows(job, waiting_for=WaitingFor.CESSATION)
         self.expect(self.begun == begun, "nothing is begun before the proof", self.told)
         await self.driver.fence_node(ref)
+
+    async def vouch(self, job: ULID) -> None:
+        """Where the core is told of no cessation, a person says that a job's executions so far have ceased."""
+        if CessationSignal in self.hidden or not self.declares(Capability.CESSATION):
+            await self.settle(job)
+            await self.operator.confirm_ceased(job, "a person")
+
+    def lets_go(self) -> None:
+        """See that a job that was held can be let go on.
+
+        :raises CheckSkipped: if holds end executions, and nothing tells whether one has ceased
+        """
+        if self.declares(Capability.HOLD_RUNNING) and not self.declares(Capability.CESSATION):
+            raise CheckSkipped(
+                "what is held is not let go: a hold may have ended a run, and nothing tells of its ceasing"
+            )
 
     async def outlast(self, job: ULID) -> None:
         """Let so much time pass that the act under way has landed or never does.

@@ -158,6 +158,7 @@ async def policys_hold_is_not_withdrawn(bed: CoreBed) -> None:
     ref = await bed.ref(job)
     await bed.loses_its_node(job)
     await bed.driver.fence_node(ref)
+    await bed.vouch(job)
     await bed.shows(job, held_by=POLICY)
     hold = (await bed.record(job)).hold
     await bed.settle(job)

@@ -26,6 +26,7 @@ STRANGERS = 50
     needs=(*HOLD, "run"),
 )
 async def answered_is_in_force(bed: CoreBed) -> None:
+    bed.lets_go()
     job = await bed.waiting()
     status = await bed.hold(job, reason="maintenance")
     shown = (status.held_by, status.hold_reason, status.waiting_for)
@@ -119,6 +120,7 @@ async def running_is_stopped(bed: CoreBed) -> None:
     needs=(*HOLD, Capability.HOLD_RUNNING, "run"),
 )
 async def running_is_held(bed: CoreBed) -> None:
+    bed.lets_go()
     job = await bed.runs()
     await bed.hold(job)
     await _held(bed, job)
@@ -135,6 +137,7 @@ async def running_is_held(bed: CoreBed) -> None:
     needs=(*HOLD, "run"),
 )
 async def until(bed: CoreBed) -> None:
+    bed.lets_go()
     job = await bed.waiting()
     moment = bed.cluster.now() + A_WHILE
     status = await bed.hold(job, until=moment)
@@ -168,6 +171,7 @@ async def lifted_is_placed_again(bed: CoreBed) -> None:
     needs=HOLD,
 )
 async def each_has_a_higher_number(bed: CoreBed) -> None:
+    bed.lets_go()
     job = await bed.waiting()
     numbers: list[int] = []
     for stranger in (False, False, True):
@@ -208,7 +212,8 @@ async def begun_by_somebody_else_is_stopped(bed: CoreBed) -> None:
     job = await bed.waiting()
     await bed.hold(job, running="stop")
     await _run_by_hand(bed, job)
-    await bed.shows(job, waiting_for=WaitingFor.HOLD, state=Phase.ENDED, cause=Cause.STOPPED)
+    await bed.shows(job, waiting_for=WaitingFor.HOLD, cause=Cause.STOPPED)
+    bed.expect(not await bed.live(job), "no live object", repr(await bed.live(job)))
 
 
 @core_check(
@@ -242,6 +247,7 @@ async def without_a_holder_running(bed: CoreBed) -> None:
     await bed.hold(job, running="stop")
     bed.expect(not await bed.live(job), "no live object", repr(await bed.live(job)))
     await bed.operator.release(job, "a person")
+    await bed.vouch(job)
     await bed.again(job)
 
 

@@ -56,6 +56,7 @@ async def stop_is_an_end(bed: CoreBed) -> None:
         ref = await bed.ref(job)
         await bed.adapter.stop(ref)
         await bed.stopped(ref)
+        await bed.vouch(job)
         if restarted:
             await bed.free(job)
         else:

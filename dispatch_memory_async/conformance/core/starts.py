@@ -189,6 +189,7 @@ async def epochs_rise(bed: CoreBed) -> None:
             ref = await bed.ref(job)
             await bed.adapter.stop(ref)
             await bed.stopped(ref)
+            await bed.vouch(job)
         else:
             await bed.end(job)
         await bed.free(job)
