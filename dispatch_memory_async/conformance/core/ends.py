@@ -5,7 +5,7 @@ from datetime import timedelta
 from ulid import ULID
 
 from ...core import POLICY, Phase, WaitingFor
-from ...model import Action, Capability, Cause, Rule, State, UnmatchedPolicy
+from ...model import Action, Capability, Cause, Policy, Rule, State, UnmatchedPolicy
 from ...spi import Holder, NativePolicyCompiler
 from ..checks import Check
 from ..findings import CheckSkipped
@@ -284,7 +284,7 @@ async def of_a_vanished_one(bed: CoreBed) -> None:
     needs=(NativePolicyCompiler,),
 )
 async def only_when_asked(bed: CoreBed) -> None:
-    rules = _native_rules(bed)
+    rules = await _native_rules(bed)
     for asked in (False, True):
         job = await bed.waiting(*rules, native=asked)
         told = bed.made("start")[-1].native
@@ -299,7 +299,7 @@ async def only_when_asked(bed: CoreBed) -> None:
     needs=(NativePolicyCompiler, "run", "finish"),
 )
 async def is_left_to_the_scheduler(bed: CoreBed) -> None:
-    rules = _native_rules(bed)
+    rules = await _native_rules(bed)
     job = await bed.waiting(*rules, native=True)
     native = bed.made("start")[-1].native
     if native is None or not native.covered:
@@ -316,11 +316,13 @@ async def is_left_to_the_scheduler(bed: CoreBed) -> None:
     bed.expect_calls(since=since)
 
 
-def _native_rules(bed: CoreBed) -> tuple[Rule, ...]:
-    """Rules that a scheduler may be able to carry out."""
-    if bed.gated:
-        return (restart(Cause.PREEMPTED, Cause.NODE_LOST),)
-    return (restart(Cause.NON_ZERO_EXIT, Cause.OUT_OF_MEMORY, limit=1),)
+async def _native_rules(bed: CoreBed) -> tuple[Rule, ...]:
+    """Rules that the scheduler can carry out, if it can carry out any."""
+    kinds = (restart(Cause.PREEMPTED, Cause.NODE_LOST),), (restart(Cause.NON_ZERO_EXIT, Cause.OUT_OF_MEMORY, limit=1),)
+    for rules in kinds:
+        if (await bed.compiler.compile_policy(Policy(rules))).covered:
+            return rules
+    return kinds[0]
 
 
 CHECKS = (

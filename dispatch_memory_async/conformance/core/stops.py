@@ -12,7 +12,7 @@ __all__ = ("CHECKS",)
 
 
 @core_check(
-    "stop.running",
+    "stop.ends-a-run",
     "A job that runs is stopped on demand, and cancelled by whoever asked.",
     rules="CO-8 CO-12",
     needs=("run",),
