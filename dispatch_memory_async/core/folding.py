@@ -1,6 +1,6 @@
 """fold: a record and a look, made into a status."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from ..model import Capabilities, Cause, Observation, State
 from ..model.base import altered
@@ -10,6 +10,9 @@ from .status import Phase, Status
 from .steps import Wait, next_step
 
 __all__ = ("fold",)
+
+BLANK = Status(state=Phase.NEW, as_of=datetime.min.replace(tzinfo=UTC))
+"""What is made of values that were checked need not be checked again, and this is done at every step."""
 
 
 def fold(record: Record, look: Look, capabilities: Capabilities, now: datetime, *, skew: timedelta = SKEW) -> Status:
@@ -25,7 +28,8 @@ def fold(record: Record, look: Look, capabilities: Capabilities, now: datetime, 
     phase, cause = _phase(record, seen)
     hold = record.in_force
     end = record.end
-    status = Status(
+    status = altered(
+        BLANK,
         state=phase,
         cause=cause,
         evidence_vanished=end is not None and end.cause is Cause.UNKNOWN,

@@ -53,7 +53,7 @@ class Observer:
         :raises NotFoundError: if there is no record of it
         """
         record = await self._records.get(job_id)
-        capabilities = await self._adapter.capabilities()
+        capabilities = await self._looker.capabilities()
         look = await self._looker.one(job_id)
         if look.complete and has(capabilities, Capability.CESSATION):
             look = await self._looker.ask(job_id, look)

@@ -1,8 +1,8 @@
 """Where records are kept: the protocol, and the records of one process, in memory."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from typing import Protocol
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Protocol, Self
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -11,9 +11,11 @@ from ulid import ULID
 from ..model import AlreadyExistsError, DispatchError, InvalidError, NotFoundError
 from ..model.base import altered
 from ..model.checks import check_kind, check_ulid
+from ..model.kinds import LARGEST
+from ..model.texts import short
 from .record import Record
 
-__all__ = ("ConflictError", "MemoryRecords", "Records")
+__all__ = ("ConflictError", "MemoryRecords", "Records", "check_version")
 
 
 class ConflictError(DispatchError):
@@ -54,7 +56,8 @@ class Records(Protocol):
     def watch(self) -> AbstractAsyncContextManager[AsyncIterator[ULID]]:
         """The jobs whose records are written from entering the context on, created ones among them.
 
-        A job whose record was written several times between two steps may come once.
+        A job whose record was written several times between two steps may come once. A step that is cancelled loses
+        nothing: the next one goes on.
         """
         ...
 
@@ -64,9 +67,7 @@ class MemoryRecords:
 
     def __init__(self) -> None:
         self._records: dict[ULID, Record] = {}
-        self._changed: dict[ULID, None] = {}
-        self._watchers: list[dict[ULID, None]] = []
-        self._news = anyio.Event()
+        self._watchers: list[_Changes] = []
 
     async def create(self, record: Record) -> Record:
         """Put down a new job, see :meth:`Records.create`."""
@@ -85,8 +86,7 @@ class MemoryRecords:
     async def put(self, record: Record, if_version: int) -> Record:
         """Write a record, see :meth:`Records.put`."""
         check_kind("record", record, Record)
-        if type(if_version) is not int:
-            raise InvalidError(f"if_version: found {if_version!r}, expected an integer")
+        check_version(if_version)
         await checkpoint()
         found = self._find(record.job.id)
         if found.version != if_version:
@@ -101,23 +101,12 @@ class MemoryRecords:
     @asynccontextmanager
     async def watch(self) -> AsyncGenerator[AsyncIterator[ULID]]:
         """The jobs whose records are written, see :meth:`Records.watch`."""
-        changed: dict[ULID, None] = {}
-        self._watchers.append(changed)
+        changes = _Changes()
+        self._watchers.append(changes)
         try:
-            async with aclosing(self._told(changed)) as told:
-                yield told
+            yield changes
         finally:
-            self._watchers[:] = [other for other in self._watchers if other is not changed]
-
-    async def _told(self, changed: dict[ULID, None]) -> AsyncGenerator[ULID]:
-        while True:
-            news = self._news
-            while changed:
-                job_id = next(iter(changed))
-                del changed[job_id]
-                yield job_id
-            if self._news is news:
-                await news.wait()
+            self._watchers.remove(changes)
 
     def _find(self, job_id: ULID) -> Record:
         try:
@@ -127,8 +116,39 @@ class MemoryRecords:
 
     def _keep(self, record: Record) -> Record:
         self._records[record.job.id] = record
-        for changed in self._watchers:
-            changed[record.job.id] = None
-        news, self._news = self._news, anyio.Event()
-        news.set()
+        for changes in self._watchers:
+            changes.add(record.job.id)
         return record
+
+
+class _Changes:
+    """The jobs whose records were written and that have not been told yet. A step that is cancelled has lost none."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[ULID, None] = {}
+        self._news = anyio.Event()
+
+    def add(self, job_id: ULID) -> None:
+        self._jobs[job_id] = None
+        self._news.set()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ULID:
+        while not self._jobs:
+            if self._news.is_set():
+                self._news = anyio.Event()
+            await self._news.wait()
+        job_id = next(iter(self._jobs))
+        del self._jobs[job_id]
+        return job_id
+
+
+def check_version(found: object) -> None:
+    """Refuse what is no record's version.
+
+    :raises InvalidError: if it is none
+    """
+    if type(found) is not int or not 0 <= found < LARGEST:
+        raise InvalidError(f"if_version: found {short(found)}, expected the version of a record")

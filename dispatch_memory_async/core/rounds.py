@@ -33,11 +33,22 @@ MOMENT = timedelta(milliseconds=1)
 
 
 class Made(NamedTuple):
-    """What came of one step."""
+    """What came of one step, and the version of the record that it knows of."""
 
     status: Status
     step: Step
+    version: int
     refusal: DispatchError | None = None
+
+
+class Known(NamedTuple):
+    """What a job was like when it was last brought on: its record's version, and what the look showed."""
+
+    version: int
+    objects: tuple[Observation, ...]
+
+
+NEW = Known(0, ())
 
 
 class Rounds:
@@ -67,9 +78,10 @@ class Rounds:
         self._poll = poll
         self._concurrency = concurrency
         self._patience = patience
-        self._seen: dict[ULID, tuple[Observation, ...]] = {}
-        """The jobs without a verdict, and what was last seen of each."""
-        self._due: dict[ULID, None] = {}
+        self._jobs: dict[ULID, Known] = {}
+        """The jobs without a verdict."""
+        self._due: dict[ULID, bool] = {}
+        """The jobs that are due; ``False`` if only because their records were written, perhaps by ourselves."""
         self._later: list[tuple[datetime, ULID]] = []
         self._busy: set[ULID] = set()
         self._news = anyio.Event()
@@ -79,8 +91,7 @@ class Rounds:
     async def run(self) -> None:
         """Go on until cancelled."""
         async with self._records.watch() as changes, anyio.create_task_group() as group:
-            for job_id in await self._records.list():
-                self._wake(job_id)
+            self._due |= dict.fromkeys(await self._records.list(), True)
             group.start_soon(self._hear_of_records, changes)
             group.start_soon(self._hear_of_objects)
             await self._go_on(group)
@@ -101,17 +112,36 @@ class Rounds:
             self._sweep_at = now + self._poll
             await self._sweep()
         batch = [*islice(self._free(), self._concurrency - len(self._busy))]
-        for job_id in batch:
-            del self._due[job_id]  # before it is looked at: what happens from here on makes it due again
-        records = [record for job_id in batch if not self._is_over(record := await self._records.get(job_id))]
-        looks = await self._look([record.job.id for record in records])
-        if not looks:
-            self._due |= dict.fromkeys(record.job.id for record in records)
+        if batch:
+            await self._begin(batch, group)
+
+    async def _begin(self, batch: list[ULID], group: TaskGroup) -> None:
+        """Look at some jobs, and let each be brought on by itself."""
+        certain = {job_id for job_id in batch if self._due.pop(job_id)}
+        # that was before they are looked at: what happens from here on makes them due again
+        try:
+            capabilities = await self._looker.capabilities()
+            records = [await self._records.get(job_id) for job_id in batch]
+            records = [record for record in records if self._is_to_be_seen(record, record.job.id in certain)]
+            looks = await self._look([record.job.id for record in records])
+        except NO_ANSWER:
+            self._be_quiet()
+            self._due |= dict.fromkeys(batch, True)
             return
-        capabilities = await self._adapter.capabilities()
         for record in records:
-            self._busy.add(record.job.id)
-            group.start_soon(self._one, record, looks[record.job.id], capabilities)
+            job_id = record.job.id
+            if job_id in looks:
+                self._busy.add(job_id)
+                group.start_soon(self._one, record, looks[job_id], capabilities)
+            else:
+                self._due[job_id] = True
+
+    def _is_to_be_seen(self, record: Record, certain: bool) -> bool:  # a set would say it no better
+        job_id = record.job.id
+        if record.verdict:
+            self._jobs.pop(job_id, None)
+            return False
+        return certain or self._jobs.get(job_id, NEW).version != record.version
 
     def _free(self) -> Iterator[ULID]:
         return (job_id for job_id in self._due if job_id not in self._busy)
@@ -124,13 +154,6 @@ class Rounds:
         if len(self._busy) < self._concurrency and any(True for _ in self._free()):
             return 0
         return (min([self._sweep_at, *(when for when, _ in self._later[:1])]) - now).total_seconds()
-
-    def _is_over(self, record: Record) -> bool:
-        if record.verdict:
-            self._seen.pop(record.job.id, None)
-        else:
-            self._seen.setdefault(record.job.id, ())
-        return record.verdict is not None
 
     async def _one(self, record: Record, look: Look, capabilities: Capabilities) -> None:
         job_id = record.job.id
@@ -150,10 +173,10 @@ class Rounds:
 
     def _note(self, job_id: ULID, look: Look, made: Made) -> None:
         """When a job is looked at again."""
-        status, step, refusal = made
-        self._seen[job_id] = _timeless(look.objects)
+        status, step, version, refusal = made
+        self._jobs[job_id] = Known(version, _timeless(look.objects))
         if status.verdict:
-            del self._seen[job_id]
+            del self._jobs[job_id]
         elif isinstance(refusal, UnavailableError) or status.waiting_for is WaitingFor.LOOK:
             self._be_quiet()
             self._wake(job_id)
@@ -172,43 +195,45 @@ class Rounds:
         self._delay = min(2 * self._delay, max(LONGEST, self._poll)) if now < self._calm_at else self._poll
         self._quiet_until = now + self._delay
         self._calm_at = self._quiet_until + 2 * self._delay
+        logger.warning("no answer, the next try is in %s", self._delay)
 
     # what makes a job due
 
     def _wake(self, job_id: ULID) -> None:
-        self._due[job_id] = None
+        self._due[job_id] = True
         self._news.set()
 
     async def _sweep(self) -> None:
         """Look at all jobs at once: those are due that show something new."""
-        looks = await self._look([job_id for job_id in self._seen if job_id not in self._due])
+        looks = await self._look([job_id for job_id in self._jobs if job_id not in self._due])
         for job_id, look in looks.items():
-            if job_id in self._seen and _timeless(look.objects) != self._seen[job_id]:
+            if job_id in self._jobs and _timeless(look.objects) != self._jobs[job_id].objects:
                 self._wake(job_id)
 
     async def _look(self, job_ids: Sequence[ULID]) -> Mapping[ULID, Look]:
-        """A look at some jobs; at none, if the scheduler does not answer."""
-        looks: Mapping[ULID, Look] = {}
-        with anyio.move_on_after(self._patience.total_seconds()):
-            looks = await self._looker.many(job_ids)
-        if len(looks) == len(job_ids) and all(look.complete for look in looks.values()):
-            return looks
-        self._be_quiet()
-        return {}
+        """A look at each of some jobs that the scheduler answers."""
+        if not job_ids:
+            return {}
+        looks = await self._looker.many(job_ids, patience=self._patience, concurrency=self._concurrency)
+        complete = {job_id: look for job_id, look in looks.items() if look.complete}
+        if len(complete) < len(job_ids):
+            self._be_quiet()
+        return complete
 
     async def _hear_of_records(self, changes: AsyncIterator[ULID]) -> None:
         async for job_id in changes:
-            self._wake(job_id)
+            self._due.setdefault(job_id, False)
+            self._news.set()
 
     async def _hear_of_objects(self) -> None:
         adapter = self._adapter
-        if not (isinstance(adapter, Watcher) and has(await adapter.capabilities(), Capability.WATCH)):
+        if not (isinstance(adapter, Watcher) and has(await self._looker.capabilities(), Capability.WATCH)):
             return
         while True:
             try:
                 async for seen in resubscribing(adapter):
-                    known = self._seen.get(seen.job_id)
-                    if known is not None and _timeless((seen,))[0] not in known:
+                    known = self._jobs.get(seen.job_id)
+                    if known and _timeless((seen,))[0] not in known.objects:
                         self._wake(seen.job_id)
             except NO_ANSWER:
                 pass  # the sweep sees what the watch does not tell

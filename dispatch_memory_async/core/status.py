@@ -85,3 +85,23 @@ class Status(Value, frozen=True, kw_only=True):
     chosen: Observation | None = None
     extras: tuple[Observation, ...] = ()
     verdict: Verdict | None = None
+
+    def __str__(self) -> str:
+        """One line for a log: where it stands, and what it waits for."""
+        if self.verdict:
+            said = self.verdict
+            return f"{self.state}: {_with(said.state, said.cause)}{said.detail and f', {said.detail}'}"
+        line = _with(self.state, self.cause)
+        if self.evidence_vanished:
+            line += ", its evidence vanished"
+        if self.submission:
+            line += f", submission {self.submission}"
+        if self.restarts:
+            line += f", restarts {self.restarts}"
+        if self.extras:
+            line += f", other live objects: {len(self.extras)}"
+        return f"{line}: {self.why}" if self.why else line
+
+
+def _with(state: StrEnum, cause: Cause | None) -> str:
+    return f"{state} ({cause})" if cause else str(state)

@@ -115,6 +115,10 @@ class Wait(Value, frozen=True, kw_only=True):
     detail: str = ""
 
 
+ALIVE = "an execution of it may be alive"
+UNPROVEN = Wait(why=WaitingFor.CESSATION, detail=ALIVE)
+UNTOLD = Wait(why=WaitingFor.CESSATION, detail=f"{ALIVE}, and no signal tells when it has ceased")
+
 Step = Start | Open | Stop | Requeue | RestoreRequeueBit | Hold | Release | Park | Finish | Wait
 
 
@@ -252,14 +256,13 @@ def _held(record: Record, seen: Observation | None, capabilities: Capabilities) 
 def _begun(record: Record, status: Status, capabilities: Capabilities) -> Step | None:
     """Rows 19 to 26: an object that can go on, or the first one."""
     seen, certain = status.chosen, proven(record, status, capabilities)
-    unproven = Wait(why=WaitingFor.CESSATION, detail="an execution of it may be alive")
     if seen is not None and live(seen) and seen.hold is not None:
-        return Release(seen.ref, seen.hold) if certain else unproven  # 19, 20
+        return Release(seen.ref, seen.hold) if certain else _unproven(capabilities)  # 19, 20
     if record.chosen is None:
         signal = has(capabilities, Capability.CESSATION)
         if certain or (not signal and not status.extras):  # 21
             return Start(record.submission + 1)
-        return unproven  # 22
+        return _unproven(capabilities)  # 22
     if seen is None or not live(seen):
         return None
     if seen.gated:
@@ -268,7 +271,7 @@ def _begun(record: Record, status: Status, capabilities: Capabilities) -> Step |
         signal = has(capabilities, Capability.CESSATION)
         if certain or (not signal and not status.extras):  # 24
             return Open(seen.ref)
-        return unproven  # 25
+        return _unproven(capabilities)  # 25
     if record.end is None:  # 26
         if seen.cause is Cause.ADMIN_HELD:
             return Wait(why=WaitingFor.ADMIN, detail="an administrator holds it")
@@ -276,6 +279,10 @@ def _begun(record: Record, status: Status, capabilities: Capabilities) -> Step |
             return Wait(why=WaitingFor.OTHER, detail="somebody else holds it")
         return Wait(why=WaitingFor.SCHEDULER)
     return None
+
+
+def _unproven(capabilities: Capabilities) -> Wait:
+    return UNPROVEN if has(capabilities, Capability.CESSATION) else UNTOLD
 
 
 def _restarted(
@@ -287,20 +294,20 @@ def _restarted(
 ) -> Step:
     """Rows 27 to 33: an end that a restart follows, or a person."""
     end, seen = record.end, status.chosen
-    unproven = Wait(why=WaitingFor.CESSATION, detail="an execution of it may be alive")
     if end is None or decision is None:  # what is known of the chosen object has just been absorbed
         return Wait(why=WaitingFor.LOOK)
     if end.wedge and not proven(record, status, capabilities):  # 27
-        return unproven
+        return _unproven(capabilities)
     if isinstance(decision, tuple):  # 28
         return Park(decision[1])
     backoff = record.policy.rules[decision.rule].backoff if decision.rule is not None else timedelta(0)
     if now < end.seen_at + backoff:  # 29
-        return Wait(why=WaitingFor.POLICY_BACKOFF, until=end.seen_at + backoff)
+        then = end.seen_at + backoff
+        return Wait(why=WaitingFor.POLICY_BACKOFF, until=then, detail=f"it is restarted at {then:%Y-%m-%dT%H:%M:%SZ}")
     if end.wedge and seen is not None:  # 30
         return Stop(seen.ref, seen.submission, StoppedFor.RESTART, decision)
     if not proven(record, status, capabilities):  # 31
-        return unproven
+        return _unproven(capabilities)
     requeueable = seen is not None and seen.state.ended and not seen.from_history and not seen.requeue_bit
     if seen is not None and requeueable and has(capabilities, Capability.REQUEUE):  # 32
         return Requeue(seen.ref, decision)

@@ -1,5 +1,6 @@
 """The supervisor: it looks at a job, writes what it will do, and does it. What to do is decided elsewhere."""
 
+import logging
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -33,6 +34,8 @@ from .status import Status, WaitingFor
 from .steps import Finish, Hold, Open, Park, Release, Requeue, RestoreRequeueBit, Start, Step, Stop, Wait, next_step
 
 __all__ = ("Supervisor",)
+
+logger = logging.getLogger(__name__)
 
 
 class Supervisor:
@@ -83,7 +86,7 @@ class Supervisor:
         :raises NotFoundError: if there is no record of it
         """
         record = await self._records.get(job_id)
-        capabilities = await self._adapter.capabilities()
+        capabilities = await self._looker.capabilities()
         if record.verdict:
             return self._fold(record, Look(began_at=self._clock()), capabilities)
         return (await self._bring_on(record, await self._looker.one(job_id), capabilities)).status
@@ -116,9 +119,8 @@ class Supervisor:
             absorbed, step = self._decide(record, look, capabilities)
         if isinstance(step, Wait | Park | Finish):
             after = written(absorbed, step)
-            if after == record or await self._put(record, after):
-                absorbed = after
-            return Made(self._fold(absorbed, look, capabilities), step)
+            kept = record if after == record else await self._put(record, after)
+            return Made(self._fold(after if kept else absorbed, look, capabilities), step, (kept or record).version)
         return await self._act(record, absorbed, step, look, capabilities)
 
     def _decide(self, record: Record, look: Look, capabilities: Capabilities) -> tuple[Record, Step]:
@@ -147,15 +149,17 @@ class Supervisor:
         intent = cast("Intent", intending.intent)
         kept = await self._put(before, intending)
         if kept is None:
-            return Made(self._fold(record, look, capabilities), act)
+            return Made(self._fold(record, look, capabilities), act, before.version)
+        logger.info("job %s: %s", kept.job.id, act)
         reply: Ref | DispatchError | None
         try:
             reply = await self._call(act, kept, intent, native)
         except DispatchError as error:
+            logger.info("job %s: %s", kept.job.id, error)
             reply = error
-        await self._answer(kept, intent, reply, capabilities)
+        version = await self._answer(kept, intent, reply, capabilities)
         status = self._fold(kept, look, capabilities)  # as the look showed it, with the act in flight
-        return Made(status, act, reply if isinstance(reply, DispatchError) else None)
+        return Made(status, act, version, reply if isinstance(reply, DispatchError) else None)
 
     async def _compiled(self, record: Record, act: Act) -> NativePolicy | None:
         """What the scheduler is to be told of the policy with a start, where that was asked for."""
@@ -184,12 +188,13 @@ class Supervisor:
 
     async def _answer(
         self, record: Record, intent: Intent, reply: Ref | DispatchError | None, capabilities: Capabilities
-    ) -> None:
-        """Write what a reply says, for as long as the intent is still ours."""
+    ) -> int:
+        """Write what a reply says, for as long as the intent is still ours; the answer is the record's version."""
         while (after := answered(record, intent, reply, capabilities)) is not record:
-            if await self._put(record, after):
-                return
+            if kept := await self._put(record, after):
+                return kept.version
             record = await self._records.get(record.job.id)
+        return record.version
 
 
 def _meta(record: Record, act: Hold, deadline: datetime) -> HoldMeta:

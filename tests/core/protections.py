@@ -89,8 +89,8 @@ PROTECTIONS = (
         (
             (
                 looker.Looker.one,
-                "began_at=began_at, objects=await self._adapter.find(job_id)",
-                "objects=await self._adapter.find(job_id), began_at=self._clock()",
+                "altered(empty, objects=await self._adapter.find(job_id))",
+                "altered(empty, objects=await self._adapter.find(job_id), began_at=self._clock())",
             ),
         ),
     ),
@@ -209,7 +209,7 @@ PROTECTIONS = (
             ),
         ),
     ),
-    Protection(15, "a release without proof", ((BEGUN, "if certain else unproven", "if True else unproven"),)),
+    Protection(15, "a release without proof", ((BEGUN, "if certain else _unproven", "if True else _unproven"),)),
     Protection(
         16,
         "a requeue of an object whose bit is set",

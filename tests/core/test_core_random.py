@@ -8,12 +8,15 @@ import os
 
 import pytest
 
-from dispatch_memory_async import Shape
+from dispatch_memory_async import Capability, Shape
 from tests.core.exploration import ViolationError, explore
 from tests.core.protections import PROTECTIONS, SHOWN, Protection, taken_back
 
 FIRST, LAST = map(int, os.environ.get("CORE_SEEDS", "0-60").split("-"))
 CHUNK = 20
+NOTHING_OPTIONAL = frozenset(
+    {Capability.CESSATION, Capability.HOLD, Capability.HOLD_RUNNING, Capability.REQUEUE, Capability.ACCOUNTING_HISTORY}
+)
 PATIENCE = 60
 """How many seeds after the first that violated are tried: a change of the core may move it."""
 
@@ -25,6 +28,16 @@ def test_no_seed_violates_an_invariant(shape: Shape, first: int) -> None:
     async def play() -> None:
         for seed in range(first, min(first + CHUNK, LAST)):
             explore(shape, seed)
+
+    asyncio.run(play())
+
+
+def test_none_does_without_any_optional_interface(shape: Shape) -> None:
+    """CO-13: by polling, new submissions and waiting alone."""
+
+    async def play() -> None:
+        for seed in range(CHUNK):
+            explore(shape, seed, lost=NOTHING_OPTIONAL)
 
     asyncio.run(play())
 
