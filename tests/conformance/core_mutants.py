@@ -226,8 +226,8 @@ FURTHER = (
         "CO-6",
         "no hold is lifted",
         BEGUN,
-        "return Release(seen.ref, seen.hold) if certain else unproven",
-        "return unproven",
+        "return Release(seen.ref, seen.hold) if certain else",
+        "return",
     ),
     _one(
         "CO-6",

@@ -39,14 +39,19 @@ async def answered_is_in_force(bed: CoreBed) -> None:
 
 @core_check(
     "hold.lost-one-is-not-answered",
-    "A hold whose call got lost is answered only after it was placed.",
+    "A hold whose call got lost is not acknowledged before it was placed.",
     rules="CO-3 CO-6",
     needs=(*HOLD, "run"),
 )
 async def lost_one_is_not_answered(bed: CoreBed) -> None:
     job = await bed.waiting()
     bed.one.drop("hold")
-    await bed.hold(job)
+    await bed.asks_to_hold(job)
+    await bed.settle(job)
+    hold = (await bed.record(job)).hold
+    bed.expect(hold is not None and not hold.acked, "not acknowledged", repr(hold))
+    await bed.outlast(job)
+    await bed.shows(job, waiting_for=WaitingFor.HOLD)
     await _held(bed, job)
 
 
