@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import anyio
 
@@ -23,12 +24,12 @@ PATIENCE = 20
 """After so many seconds a check hangs."""
 
 YES = Support(value=Tristate.YES)
-NATIVE = {"rules": dict.fromkeys(Action, YES), "native": {Action.RESTART: YES}}
+NATIVE: dict[str, Any] = {"rules": dict.fromkeys(Action, YES), "native": {Action.RESTART: YES}}
 CONFIGS = (
     Config(),
     Config(shape=Shape.KUBEFLOW),
-    Config(kill_wait=timedelta(seconds=30), **NATIVE),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    Config(shape=Shape.KUBEFLOW, kill_wait=timedelta(seconds=30), **NATIVE),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Config(kill_wait=timedelta(seconds=30), **NATIVE),
+    Config(shape=Shape.KUBEFLOW, kill_wait=timedelta(seconds=30), **NATIVE),
     Config(capabilities={Capability.ACCOUNTING_HISTORY: YES}),
 )
 """On what every mutant is tried: the shapes plain, ending slowly with native policies, and with accounting."""

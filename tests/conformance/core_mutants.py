@@ -347,6 +347,13 @@ FURTHER = (
         "if seen is not None and requeueable and",
         "if False and requeueable and",
     ),
+    _one(
+        "CO-13",
+        "what is declared counts, whether the adapter has a call for it or not",
+        looker.Looker.capabilities,
+        "return altered(said,",
+        "return said or altered(said,",
+    ),
     _one("CO-13", "a requeue is called that is not there", RESTARTED, " and has(capabilities, Capability.REQUEUE)", ""),
     _one("CO-13", "a bit is restored by a call that is not there", steps.next_step, "and clearable and", "and"),
     _one("CO-12", "a success is not told", CONCLUDED, "if end.state is State.SUCCEEDED:  # 10", "if False:  # 10"),

@@ -101,7 +101,7 @@ class CoreBed(Bed):
         self.jobs: list[ULID] = []
 
     def hide(self, *interfaces: type) -> None:
-        """Take optional interfaces away from the core, and the capabilities with them; before anything else."""
+        """Take optional interfaces away from the core, though their capabilities are declared; before anything else."""
         self.hidden = interfaces
         self.one = Member(self, self.adapter)
 

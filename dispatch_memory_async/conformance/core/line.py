@@ -19,13 +19,10 @@ from ...model import (
     Observation,
     OutcomeUnknownError,
     Ref,
-    Support,
-    Tristate,
     Value,
 )
 from ...model.base import altered
 from ...spi import Adapter, CessationSignal, Holder, NativePolicyCompiler, Requeuer
-from ..checks import INTERFACES
 from .mishaps import Mishaps
 
 __all__ = ("OPTIONAL", "Call", "Ledger", "Line")
@@ -38,7 +35,6 @@ OPTIONAL: dict[type, tuple[str, ...]] = {
 }
 """What a step may use beside the adapter itself."""
 
-NO = Support(value=Tristate.NO, detail="taken away by the check")
 MUCH_LATER = timedelta(days=1)
 
 
@@ -68,7 +64,7 @@ class Line:
     :param mishaps: what is to happen
     :param clock: gives the time
     :param log: where the calls go that change something
-    :param without: the optional interfaces that are taken away, and the capabilities with them
+    :param without: the optional interfaces that are taken away; what the cluster declares stays
     """
 
     def __init__(
@@ -83,7 +79,6 @@ class Line:
         self._mishaps = mishaps
         self._clock = clock
         self._log = log
-        self._without = without
         self._late: set[str] = set()
         self._flights: list[Callable[[], Awaitable[object]]] = []
         for interface, calls in OPTIONAL.items():
@@ -104,8 +99,7 @@ class Line:
 
     async def capabilities(self) -> Capabilities:
         declared: Capabilities = await self._adapter.capabilities()
-        gone = [capability for capability, interface in INTERFACES.items() if interface in self._without]
-        return altered(declared, support={**declared.support, **dict.fromkeys(gone, NO)})
+        return declared
 
     async def start(
         self, job: Job, submission: int, *, native: NativePolicy | None = None, deadline: datetime | None = None
