@@ -342,6 +342,13 @@ FURTHER = (
     _one("CO-10", "what somebody else deactivated is not told", BEGUN, "if seen.cause is Cause.HELD:", "if False:"),
     _one(
         "CO-11",
+        "a requeue that is refused for good is tried for ever",
+        REFUSED,
+        "isinstance(error, FinishedError | UnsupportedError)",
+        "False",
+    ),
+    _one(
+        "CO-11",
         "no restart is a requeue",
         RESTARTED,
         "if seen is not None and requeueable and",

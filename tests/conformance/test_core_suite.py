@@ -100,6 +100,7 @@ SKIPPED = {
         "restart.from-history-is-a-new-submission": "capability Requeue is not declared",
         "restart.of-one-with-its-bit-set-is-a-new-submission": "capability Requeue is not declared",
         "restart.after-a-crash-between-steps-is-a-new-submission": "capability Requeue is not declared",
+        "restart.after-a-refused-requeue-is-a-new-submission": "capability Requeue is not declared",
         "restart.late-requeue-is-waited-for": "capability Requeue is not declared",
         "restart.is-not-settled-by-somebody-elses": "capability Requeue is not declared",
         "restart.of-one-that-vanished-is-the-policys": "capability Requeue is not declared",

@@ -241,7 +241,7 @@ class CoreBed(Bed):
         :raises CheckFailed: if it was not
         """
         status = await self.free(job)
-        begun = len(self.made("start", "requeue")) - 1
+        begun = sum(not call.refused for call in self.made("start", "requeue")) - 1
         self.expect(begun == restarts, f"{restarts} restarts", self.told, status.chosen)
         return status
 

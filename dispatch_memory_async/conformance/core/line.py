@@ -47,6 +47,7 @@ class Call(Value, frozen=True, kw_only=True):
     :ivar submission: a start's number
     :ivar ref: the object of any other
     :ivar native: what a start was to tell the scheduler of the policy
+    :ivar refused: whether it was refused, so that nothing came of it
     """
 
     name: str
@@ -55,6 +56,7 @@ class Call(Value, frozen=True, kw_only=True):
     submission: int | None = None
     ref: Ref | None = None
     native: NativePolicy | None = None
+    refused: bool = False
 
 
 class Line:
@@ -134,6 +136,7 @@ class Line:
             if isinstance(meta, CallMeta):
                 deadline = meta.deadline
         is_start = name == "start"
+        place = len(self._log)
         self._log.append(
             Call(
                 name=name,
@@ -145,7 +148,11 @@ class Line:
             )
         )
         call = getattr(self._adapter, name)
-        return await self._mishaps.make(name, lambda: self._off(name, deadline, call, given, named), changes=True)
+        try:
+            return await self._mishaps.make(name, lambda: self._off(name, deadline, call, given, named), changes=True)
+        except DispatchError as error:
+            self._log[place] = altered(self._log[place], refused=not isinstance(error, OutcomeUnknownError))
+            raise
 
     async def _off(
         self,

@@ -3,7 +3,7 @@
 from ulid import ULID
 
 from ...core import Kind, Phase
-from ...model import Action, Capability, Cause, Ref, Rule, State
+from ...model import Action, Capability, Cause, FinishedError, Ref, Rule, State
 from ...spi import Requeuer
 from ..findings import CheckSkipped
 from ..harness import Fault
@@ -108,6 +108,20 @@ async def after_a_crash_between_steps(bed: CoreBed) -> None:
 
 
 @core_check(
+    "restart.after-a-refused-requeue-is-a-new-submission",
+    "Where a scheduler requeues no object that has ended, the restart is a new submission, charged once.",
+    rules="CO-8 CO-11 CO-12",
+    needs=REQUEUE,
+)
+async def after_a_refused_requeue(bed: CoreBed) -> None:
+    job = await bed.runs(restart(limit=1))
+    await bed.end(job)
+    bed.one.mishaps.fail("requeue", FinishedError("what has ended is not requeued here"))
+    status = await bed.again(job)
+    bed.expect(status.submission == 2, "submission 2", bed.told, status.chosen)  # noqa: PLR2004
+
+
+@core_check(
     "restart.late-requeue-is-waited-for",
     "A requeue that was given up is neither made again nor followed by a start while it may land.",
     rules="CO-3 CO-4",
@@ -198,6 +212,7 @@ CHECKS = (
     from_history,
     of_one_with_its_bit_set,
     after_a_crash_between_steps,
+    after_a_refused_requeue,
     late_requeue_is_waited_for,
     is_not_settled_by_somebody_elses,
     of_one_that_vanished,
