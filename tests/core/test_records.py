@@ -279,6 +279,21 @@ async def test_every_watch_is_told(records: Records, others: Records) -> None:
         await told(second, ulid(1), ulid(2))
 
 
+async def test_a_watch_in_memory_rests_while_nothing_is_written() -> None:
+    """4.1: it has told something before, and goes on when there is more; of one that was left nothing is kept."""
+    records = MemoryRecords()
+    async with records.watch() as changes:
+        await records.create(whole_record(1))
+        await told(changes, ulid(1))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(told, changes, ulid(2))
+            with anyio.fail_after(GUARD):
+                await anyio.wait_all_tasks_blocked()
+            await records.create(whole_record(2))
+    kept: Any = records
+    assert kept._watchers == []
+
+
 # Cancellation
 
 
