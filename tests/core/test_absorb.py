@@ -68,11 +68,11 @@ from tests.core.samples import (
     record,
     ref,
     running,
-    said,
     seen,
     wedge,
     without,
 )
+from tests.core.samples import said as word
 from tests.support import MINUTE, SECOND, T0
 
 SKEW = 2 * SECOND
@@ -456,8 +456,8 @@ def test_an_end_outlives_its_object(before: Any) -> None:
 
 def test_a_persons_word_outlives_the_wedge() -> None:
     """A5, CO-14: what was said of a wedge holds for the vanishing of what was wedged, and for no other end."""
-    for word, after in ((wedge(), gone()), (end(submission=2), end(submission=2))):
-        assert taken(record(end=wedge(), word=said(word.key)), able=KUBEFLOW, at=LATER).word == said(after.key)
+    for before, after in ((wedge(), gone()), (end(submission=2), end(submission=2))):
+        assert taken(record(end=wedge(), word=word(before.key)), able=KUBEFLOW, at=LATER).word == word(after.key)
 
 
 def test_a_charge_moves_with_the_wedge() -> None:
