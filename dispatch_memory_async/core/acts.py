@@ -59,15 +59,15 @@ def remembered(before: Record, after: Record) -> Record:
     return altered(after, past=(*before.past, was)[-PAST:])
 
 
-def intended(record: Record, act: Act, identity: str, deadline: datetime) -> Record:
+def intended(record: Record, act: Act, version: int, deadline: datetime) -> Record:
     """The record with the intent of an act in it; a restart is charged in the same write.
 
-    :param identity: the intent's own identity
+    :param version: the version in which it is written, which no other intent of the job has
     :param deadline: the act's deadline
     """
     number = act.submission if isinstance(act, Start | Stop) else record.chosen.submission if record.chosen else 1
     intent = Intent(
-        id=identity,
+        id=version,
         kind=_KINDS[type(act)],
         submission=number,
         ref=None if isinstance(act, Start) else act.ref,

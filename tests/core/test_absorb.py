@@ -591,8 +591,8 @@ def test_an_unclear_reply(error: DispatchError, kind: Kind) -> None:
 
 def test_a_reply_to_another_intent() -> None:
     """CO-1: a reply counts only while its intent is the one that stands."""
-    mine = intent(Kind.STOP, id="mine")
-    other = record(intent=intent(Kind.OPEN, id="other"))
+    mine = intent(Kind.STOP, id=1)
+    other = record(intent=intent(Kind.OPEN, id=2))
     for said in (None, UnavailableError("no")):
         assert answered(other, mine, said, SLURM) is other
         assert answered(record(), mine, said, SLURM) == record()
@@ -653,24 +653,24 @@ def test_a_stop_refused() -> None:
 @pytest.mark.parametrize(
     ("act", "expected"),
     [
-        (Start(1), Intent(id="i", kind=Kind.START, submission=1, deadline=DEADLINE)),
-        (Open(ref()), Intent(id="i", kind=Kind.OPEN, submission=1, ref=ref(), deadline=DEADLINE)),
-        (Stop(ref(9), 9), Intent(id="i", kind=Kind.STOP, submission=9, ref=ref(9), deadline=DEADLINE)),
-        (Requeue(ref(), Restart()), Intent(id="i", kind=Kind.REQUEUE, submission=1, ref=ref(), deadline=DEADLINE)),
-        (RestoreRequeueBit(ref()), Intent(id="i", kind=Kind.RESTORE, submission=1, ref=ref(), deadline=DEADLINE)),
-        (Hold(ref(), 4), Intent(id="i", kind=Kind.HOLD, submission=1, ref=ref(), instance=4, deadline=DEADLINE)),
-        (Release(ref(), 4), Intent(id="i", kind=Kind.RELEASE, submission=1, ref=ref(), instance=4, deadline=DEADLINE)),
+        (Start(1), Intent(id=7, kind=Kind.START, submission=1, deadline=DEADLINE)),
+        (Open(ref()), Intent(id=7, kind=Kind.OPEN, submission=1, ref=ref(), deadline=DEADLINE)),
+        (Stop(ref(9), 9), Intent(id=7, kind=Kind.STOP, submission=9, ref=ref(9), deadline=DEADLINE)),
+        (Requeue(ref(), Restart()), Intent(id=7, kind=Kind.REQUEUE, submission=1, ref=ref(), deadline=DEADLINE)),
+        (RestoreRequeueBit(ref()), Intent(id=7, kind=Kind.RESTORE, submission=1, ref=ref(), deadline=DEADLINE)),
+        (Hold(ref(), 4), Intent(id=7, kind=Kind.HOLD, submission=1, ref=ref(), instance=4, deadline=DEADLINE)),
+        (Release(ref(), 4), Intent(id=7, kind=Kind.RELEASE, submission=1, ref=ref(), instance=4, deadline=DEADLINE)),
     ],
 )
 def test_the_intent(act: Act, expected: Intent) -> None:
     """CO-1, CO-4: kind, target and deadline are written before the act."""
     before = NEW if isinstance(act, Start) else record()
-    assert intended(before, act, "i", DEADLINE).intent == expected
+    assert intended(before, act, 7, DEADLINE).intent == expected
 
 
 def test_a_start_takes_its_number() -> None:
     """CO-3, CO-5: in the same write."""
-    assert intended(NEW, Start(1), "i", DEADLINE).submission == 1
+    assert intended(NEW, Start(1), 7, DEADLINE).submission == 1
 
 
 @pytest.mark.parametrize(
@@ -683,7 +683,7 @@ def test_a_start_takes_its_number() -> None:
 )
 def test_a_restart_is_charged(act: Act, before: Any) -> None:
     """CO-8: once an end, in the same write as the first intent of the restart."""
-    after = intended(record(end=before), act, "i", DEADLINE)
+    after = intended(record(end=before), act, 7, DEADLINE)
     assert (after.counts, after.charged) == ((1,), Charge(before.key, 0))
 
 
@@ -691,25 +691,25 @@ def test_a_restart_is_charged(act: Act, before: Any) -> None:
 def test_a_restart_is_charged_once(act: Act) -> None:
     """CO-8: what is tried again is not charged again."""
     charged = Charge(end().key, 0)
-    after = intended(record(end=end(), counts=(1,), charged=charged), act, "i", DEADLINE)
+    after = intended(record(end=end(), counts=(1,), charged=charged), act, 7, DEADLINE)
     assert (after.counts, after.charged) == ((1,), charged)
 
 
 def test_a_free_restart_is_remembered() -> None:
     """CO-8: a restart by a person's release counts for no rule, and is not decided again."""
-    after = intended(record(end=end()), Requeue(ref(), Restart()), "i", DEADLINE)
+    after = intended(record(end=end()), Requeue(ref(), Restart()), 7, DEADLINE)
     assert (after.counts, after.charged) == ((0,), Charge(end().key, None))
 
 
 @pytest.mark.parametrize("why", list(StoppedFor))
 def test_a_stop_is_remembered(why: StoppedFor) -> None:
     """A5: why an object was stopped is written with the intent."""
-    assert intended(record(), Stop(ref(), 1, why), "i", DEADLINE).chosen == of(stopped_for=why)
+    assert intended(record(), Stop(ref(), 1, why), 7, DEADLINE).chosen == of(stopped_for=why)
 
 
 def test_the_stop_of_an_extra_says_nothing_of_the_chosen_one() -> None:
     """Row 4."""
-    assert intended(record(chosen=of(2)), Stop(ref(1), 1), "i", DEADLINE).chosen == of(2)
+    assert intended(record(chosen=of(2)), Stop(ref(1), 1), 7, DEADLINE).chosen == of(2)
 
 
 def test_park() -> None:
