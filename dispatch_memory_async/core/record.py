@@ -100,6 +100,7 @@ class Chosen(Value, frozen=True, kw_only=True):
     :ivar restarts: its restart counter, as last seen
     :ivar may_have_run: whether it can have had an execution
     :ivar stopped_for: why we stopped it
+    :ivar requeueable: whether the scheduler has not refused yet to requeue what has ended
     """
 
     submission: Submission
@@ -107,6 +108,7 @@ class Chosen(Value, frozen=True, kw_only=True):
     restarts: Count = 0
     may_have_run: bool = False
     stopped_for: StoppedFor | None = None
+    requeueable: bool = True
 
 
 class Intent(Value, frozen=True, kw_only=True):

@@ -21,6 +21,7 @@ from dispatch_memory_async import (
     StaleError,
     State,
     UnavailableError,
+    UnsupportedError,
 )
 from dispatch_memory_async.core.absorbing import absorb, settled_at
 from dispatch_memory_async.core.acts import Act, answered, intended, written
@@ -71,6 +72,7 @@ from tests.core.samples import (
     wedge,
     without,
 )
+from tests.core.samples import said as word
 from tests.support import MINUTE, SECOND, T0
 
 SKEW = 2 * SECOND
@@ -452,6 +454,12 @@ def test_an_end_outlives_its_object(before: Any) -> None:
     assert taken(record(end=before), at=LATER).end == before
 
 
+def test_a_persons_word_outlives_the_wedge() -> None:
+    """A5, CO-14: what was said of a wedge holds for the vanishing of what was wedged, and for no other end."""
+    for before, after in ((wedge(), gone()), (end(submission=2), end(submission=2))):
+        assert taken(record(end=wedge(), word=word(before.key)), able=KUBEFLOW, at=LATER).word == word(after.key)
+
+
 def test_a_charge_moves_with_the_wedge() -> None:
     """A5, CO-8: a wedge and the vanishing of what was wedged are one end, charged once."""
     before = record(end=wedge(), charged=Charge(wedge().key, 0), counts=(1,), chosen=of(stopped_for=StoppedFor.RESTART))
@@ -614,7 +622,15 @@ def test_another_act_answered(kind: Kind) -> None:
 def test_an_act_refused(kind: Kind, error: DispatchError) -> None:
     """Replies: nothing changed, so the act is settled."""
     before = record(end=end(), intent=intent(kind, instance=1), hold=hold())
-    assert reply(before, error) == altered(before, intent=None)
+    if kind is not Kind.REQUEUE or not isinstance(error, FinishedError):
+        assert reply(before, error) == altered(before, intent=None)
+
+
+@pytest.mark.parametrize("error", [FinishedError("never"), UnsupportedError("cannot")])
+def test_a_requeue_refused_for_good(error: DispatchError) -> None:
+    """CO-11, CO-12: such an object is not requeued any more; what was charged stays charged."""
+    before = record(end=end(), intent=intent(Kind.REQUEUE), charged=Charge(end().key, 0), counts=(1,))
+    assert reply(before, error) == altered(before, intent=None, chosen=of(requeueable=False))
 
 
 def test_a_stale_hold_takes_a_higher_instance() -> None:
