@@ -10,6 +10,7 @@ from ..memory import Execution, Truth
 from ..model import Cause, Job, State
 from .actors import Flight
 from .config import Options
+from .trace import BEGINNING
 
 __all__ = ("FOREIGN", "LIVE", "Begun", "Case", "Change", "Deed")
 
@@ -79,7 +80,7 @@ class Case:
     called: set[int] = field(default_factory=set[int])
     acked_by: int = 0
     flights: list[Flight] = field(default_factory=list[Flight])
-    now: datetime = datetime.min
+    now: datetime = BEGINNING
 
     @property
     def executions(self) -> Mapping[str, Execution]:

@@ -10,7 +10,7 @@ from typing import NoReturn
 from ..core import POLICY, Kind, Record, Status, WaitingFor
 from ..memory import Execution
 from ..model import Capability, Cause, State
-from .actors import Actor, Flight, Intention
+from .actors import Actor, Flight
 from .case import LIVE, Begun, Case, Change
 
 __all__ = ("BEGINS", "INVARIANTS", "Invariant", "ViolationError")
@@ -141,7 +141,7 @@ class BitsClear(Invariant):
 
 
 class LimitsHold(Invariant):
-    """CO-8: no rule restarts oftener than it may, before its backoff is over, or after a cause that it does not name."""
+    """CO-8: no rule restarts oftener than it may, before its backoff is over, or after a cause that is not its own."""
 
     name = "I6"
 
@@ -216,9 +216,9 @@ class SuccessesAre(Invariant):
     name = "I10"
 
     def written(self, case: Case, before: Record, record: Record, by: Actor) -> None:
-        if record.verdict and not before.verdict and record.verdict.state is State.SUCCEEDED:
-            if not any(execution.exit_code == 0 for execution in case.executions.values()):
-                self.violated("it is said to have succeeded, and no execution exited with 0")
+        succeeds = record.verdict and not before.verdict and record.verdict.state is State.SUCCEEDED
+        if succeeds and not any(execution.exit_code == 0 for execution in case.executions.values()):
+            self.violated("it is said to have succeeded, and no execution exited with 0")
 
 
 class DeadlinesHold(Invariant):
@@ -291,9 +291,9 @@ class OneStands(Invariant):
         record = case.record
         number = record.chosen.submission if record and record.chosen else None
         for place, truth in enumerate(case.truths):
-            if truth.gone_at is None and truth.state in LIVE and place not in case.touched:
-                if status.verdict or truth.submission != number:
-                    self.violated(f"object {place + 1} is live at rest")
+            live = truth.gone_at is None and truth.state in LIVE
+            if live and place not in case.touched and (status.verdict or truth.submission != number):
+                self.violated(f"object {place + 1} is live at rest")
 
 
 class RestIsReached(Invariant):
@@ -360,8 +360,6 @@ def effective(flight: Flight, change: Change) -> bool:
     if of.kind is Kind.START:
         return change.old is None and not change.new.gated
     return of.kind in BEGINS and not flight.crashes and flight.error is None and change.new.submission == of.submission
-
-
 
 
 INVARIANTS: tuple[Invariant, ...] = (

@@ -77,7 +77,7 @@ def protection_of(config: SimConfig) -> Protection | None:
 
 
 async def _simulate(config: SimConfig, protection: Protection | None) -> Result:
-    with taken_back(protection) if protection else nullcontext():
+    with taken_back(*protection.changes) if protection else nullcontext():
         world = World(config, protection.focus if protection else {})
         violations: tuple[Violation, ...] = ()
         try:

@@ -11,8 +11,8 @@ from ..core import ConflictError, Record
 from ..model import (
     CallMeta,
     Capabilities,
-    Cessation,
     Capability,
+    Cessation,
     HoldMeta,
     Job,
     NativePolicy,
@@ -49,7 +49,10 @@ class Ledger:
         return record
 
     async def put(self, record: Record, if_version: int) -> Record:
-        return await self._write(lambda: self._world.records.put(record, if_version))
+        async def write() -> Record:
+            return await self._world.records.put(record, if_version)
+
+        return await self._write(write)
 
     async def list(self) -> tuple[ULID, ...]:
         return await self._world.records.list()

@@ -46,6 +46,8 @@ AFTERWARDS = 15
 MICROSECOND = timedelta(microseconds=1)
 SPANS = (0.2, 0.2, 1, 1, 5, 20, 27, 30, 58, 60, 130, 400)
 """How long time passes at once, in seconds: within the same second, and past every bound that there is."""
+TIME = Deed("")
+"""That time has passed, and nothing else has happened."""
 
 
 class World:
@@ -93,9 +95,7 @@ class World:
     def note(self, kind: Kind, what: str, actor: Actor | None = None, job: int = 0) -> None:
         """Put a line into the trace."""
         at = (self.now - BEGINNING) // MICROSECOND
-        self.entries.append(
-            Entry(self.step, at, actor.job if actor else job, actor.name if actor else "", kind, what)
-        )
+        self.entries.append(Entry(self.step, at, actor.job if actor else job, actor.name if actor else "", kind, what))
 
     def case_of(self, actor: Actor) -> Case:
         """The case that an actor is about."""
@@ -213,9 +213,7 @@ class World:
         self.note(Kind.RECORD, f"writes {_differences(before, record)}", actor)
         if record.intent and (before.intent is None or before.intent.id != record.intent.id):
             of = record.intent
-            actor.intention = Intention(
-                of.id, of.kind, of.submission, of.instance, of.deadline, record, actor.look
-            )
+            actor.intention = Intention(of.id, of.kind, of.submission, of.instance, of.deadline, record, actor.look)
             self.counts[f"intent {of.kind}"] += 1
         hold = record.in_force
         if hold and hold.acked and not (before.hold and before.hold.acked):
@@ -226,7 +224,7 @@ class World:
         for invariant in INVARIANTS:
             invariant.written(case, before, record, actor)
 
-    async def observe(self, why: Flight | Deed = Deed("")) -> None:
+    async def observe(self, why: Flight | Deed = TIME) -> None:
         """Compare the ground truth with what it was before."""
         truths = await self.backend.env.objects()
         for case in self.cases:
