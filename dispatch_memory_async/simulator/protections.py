@@ -79,7 +79,7 @@ _ALL = (
             (
                 wire.Ledger.put,
                 "put(record, if_version)",
-                "put(record, (await self._world.records.get(record.job.id)).version)",
+                "put(record, (await world.records.get(record.job.id)).version)",
             ),
         ),
     ),

@@ -49,8 +49,13 @@ class Ledger:
         return record
 
     async def put(self, record: Record, if_version: int) -> Record:
+        world = self._world
+        if world.chance(world.options.conflict):
+            world.note(Kind.FAULT, "another write comes first", self._actor)
+            raise ConflictError("another write comes first")
+
         async def write() -> Record:
-            return await self._world.records.put(record, if_version)
+            return await world.records.put(record, if_version)
 
         return await self._write(write)
 
@@ -63,9 +68,6 @@ class Ledger:
     async def _write(self, write: Callable[[], Coroutine[Any, Any, Record]]) -> Record:
         world, actor = self._world, self._actor
         await park()
-        if world.chance(world.options.conflict):
-            world.note(Kind.FAULT, "another write comes first", actor)
-            raise ConflictError("another write comes first")
 
         async def done() -> Record:
             actor.writing = None
