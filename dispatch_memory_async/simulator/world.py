@@ -73,6 +73,8 @@ class World:
         self.entries: list[Entry] = []
         self.counts: Counter[str] = Counter()
         self.step = 0
+        self.concerned = 1
+        """The number of the job that is being looked into."""
         self.faults = True
         self._moment = 0
         self._serial = 0
@@ -159,6 +161,7 @@ class World:
     def depart(self, flight: Flight, actor: Actor) -> None:
         """A call starts."""
         case = self.case_of(actor)
+        self.concerned = case.number
         for invariant in INVARIANTS:
             invariant.departed(case, flight)
         case.called.add(flight.of.id)
@@ -207,6 +210,7 @@ class World:
     def wrote(self, record: Record, actor: Actor) -> None:
         """A record was written."""
         case = self.case_of(actor)
+        self.concerned = case.number
         before, case.record = case.record, record
         if before is None:
             return
@@ -236,6 +240,7 @@ class World:
         before = case.truths
         if len(truths) == len(before) and all(map(_same, truths, before)):
             return
+        self.concerned = case.number
         changes = case.took_in(truths)
         for change in changes:
             if isinstance(why, Flight):
@@ -404,6 +409,7 @@ class World:
             raise ViolationError("I15", f"it never comes to rest: {whys}")
         for case in self.cases:
             status = statuses[case.number]
+            self.concerned = case.number
             self.counts[f"rest {status.waiting_for}"] += 1
             self.note(Kind.PHASE, f"rests: {status}", job=case.number)
             for invariant in INVARIANTS:
@@ -412,7 +418,7 @@ class World:
     async def _settle(self, case: Case, statuses: dict[int, Status]) -> bool:
         """One step of a supervisor; the answer is whether it wrote anything."""
         actor, _, supervisor = self.actor("supervisor", case, timedelta(0))
-        before = case.record
+        before, self.concerned = case.record, case.number
         self.begin(actor, supervisor.step(case.job.id))
         await self.advance(actor)
         if actor.error:
