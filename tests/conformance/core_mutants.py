@@ -245,6 +245,13 @@ FURTHER = (
     ),
     _one(
         "CO-8",
+        "what was never started is started before it is stopped",
+        CONCLUDED,
+        "if record.stop:",
+        "if record.stop and record.chosen:",
+    ),
+    _one(
+        "CO-8",
         "a hold goes before a stop",
         steps.next_step,
         "_concluded(record, seen, restart, now)\n        or _held(record, seen, capabilities)",
