@@ -96,6 +96,8 @@ class World:
 
     def note(self, kind: Kind, what: str, actor: Actor | None = None, job: int = 0) -> None:
         """Put a line into the trace."""
+        if kind is Kind.FAULT:
+            self.counts[f"fault: {what}"] += 1
         at = (self.now - BEGINNING) // MICROSECOND
         self.entries.append(Entry(self.step, at, actor.job if actor else job, actor.name if actor else "", kind, what))
 
@@ -222,6 +224,8 @@ class World:
         hold = record.in_force
         if hold and hold.acked and not (before.hold and before.hold.acked):
             case.acked_by = actor.look
+        if record.counts != before.counts:
+            self.counts["restart charged to a rule"] += 1
         if record.verdict and not before.verdict:
             self.counts[f"verdict {record.verdict.state}"] += 1
         case.now = self.now
@@ -243,6 +247,8 @@ class World:
         self.concerned = case.number
         changes = case.took_in(truths)
         for change in changes:
+            if change.new.cause and not (change.old and change.old.cause is change.new.cause):
+                self.counts[f"cause {change.new.cause}"] += 1
             if isinstance(why, Flight):
                 if why.crashes:
                     case.bit[change.place] = Begun("core", why.of.look)
