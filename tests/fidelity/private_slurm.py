@@ -22,6 +22,8 @@ PARTITIONS = tuple(f"p{number}" for number in range(1, 17))
 """Each is down but while somebody starts a job in it."""
 AGE = 20
 NODE_TIMEOUT = 10
+KILL_WAIT = 15
+"""What only a job notices that does not end when it is told to."""
 PATIENCE = 90
 CONF = """\
 ClusterName=fidelity
@@ -52,7 +54,7 @@ PreemptMode=REQUEUE
 MinJobAge={age}
 SlurmdTimeout={node_timeout}
 SlurmctldTimeout=30
-KillWait=2
+KillWait={kill_wait}
 ReturnToService=2
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=127.0.0.1
@@ -96,6 +98,12 @@ told={folder}/told/$SLURM_JOB_ID.${{SLURM_RESTART_COUNT:-0}}
 mkfifo "$told.new" && mv "$told.new" "$told" && read -r status <"$told"
 exit "$status"
 """
+STUBBORN = """\
+#!/bin/sh
+# what jobs run that do not end when they are told to
+trap '' TERM
+exec sleep "$@"
+"""
 
 
 class PrivateSlurm:
@@ -134,6 +142,7 @@ class PrivateSlurm:
             real = Path(f"/usr/sbin/{daemon}-wlm")
             (self.folder / "bin" / daemon).symlink_to(real if real.exists() else Path(f"/usr/sbin/{daemon}"))
         self._write("jobs/sleep", SLEEP.format(folder=self.folder), 0o755)
+        self._write("jobs/stubborn", STUBBORN, 0o755)
         key = self.folder / "etc/munge.key"
         key.write_bytes(os.urandom(1024))
         key.chmod(0o600)
@@ -151,6 +160,7 @@ class PrivateSlurm:
             "last": ports[-1],
             "age": AGE,
             "node_timeout": NODE_TIMEOUT,
+            "kill_wait": KILL_WAIT,
         }
         self._write("etc/slurm.conf", CONF.format(**said), 0o644)
         self._write("etc/slurmdbd.conf", DBD_CONF.format(**said), 0o600)
@@ -229,6 +239,13 @@ class PrivateSlurm:
             if ours and job in {None, jobs}:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+
+    def environment_of(self, job: str) -> Mapping[str, str]:
+        """The environment of a job's processes; empty if there are none."""
+        for _, environment in _processes():
+            if environment.get("FIDELITY") == str(self.folder) and environment.get("SLURM_JOB_ID") == job:
+                return environment
+        return {}
 
     def _end_jobs(self) -> None:
         self._try("scancel", f"--user={USER}")
