@@ -6,7 +6,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -15,6 +15,7 @@ from dispatch_memory_async.conformance import BACKEND, SUITE_VERSION, Check, Rep
 
 from .differential import Played, play_on_both
 from .harness import SlurmHarness
+from .page import Real, page
 from .private_slurm import PrivateSlurm
 from .scripts import SCRIPTS, Script
 
@@ -91,6 +92,7 @@ def main() -> int:
     parser.add_argument("--loop", choices=["asyncio", "trio"], default="asyncio")
     parser.add_argument("--lanes", type=int, default=LANES, help="how many at a time")
     parser.add_argument("--keep", action="store_true", help="keep the folder with configuration and logs")
+    parser.add_argument("--page", type=Path, help="where to write the page that tells of all scripts")
     asked = parser.parse_args()
     beginnings = tuple(asked.ids) or ("",)
     checks = [check for check in BACKEND if check.id.startswith(beginnings)]
@@ -103,10 +105,13 @@ def main() -> int:
             harness = SlurmHarness(slurm)
             run = Run(harness, checks, scripts)
             anyio.run(run.in_lanes, asked.lanes, backend=asked.loop)
+            real = Real(slurm.run("sinfo", "--version").strip(), slurm.job_states(), frozenset(harness.states))
     finally:
         if not asked.keep:
             shutil.rmtree(folder)
     well = tell(run, checks, harness.name)
+    if asked.page and well:
+        asked.page.write_text(page(real, [run.played[script.name] for script in scripts]))
     print(f"{time.monotonic() - began:.0f} s")
     return 0 if well else 1
 

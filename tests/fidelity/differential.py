@@ -35,7 +35,9 @@ class Played(NamedTuple):
         for number, step in enumerate(self.real, 1):
             word, seen, wanted = self.script.steps[number - 1], self.memory[number - 1], expected[number - 1]
             if step.seen != wanted:
-                yield f"step {number}, {word}\n  memory: {seen}\n  real:   {step.seen}"
+                yield f"step {number}, {word}\n  memory: {seen}"
+                yield from (f"  real:   {turn}" for turn in step.turns)
+                yield from (f"  {command}" for command in step.commands)
                 names = [one.name for one in applying(self.script, number, seen)]
                 if names:
                     yield f"  though a deviation says ({'; '.join(names)}): {wanted}"

@@ -4,8 +4,8 @@ import errno
 import os
 import re
 import shlex
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import NamedTuple
@@ -52,12 +52,24 @@ class Record:
         self.commands: list[str] = []
         self.states = states
 
-    def note(self, prompt: str, command: Sequence[str], answer: str) -> None:
-        """Note one command."""
-        if command[0] in {"squeue", "sacct"}:
-            self.states |= set(re.findall(r"[A-Z_]{5,}", answer))
-        elif command[0] != "sdiag":
-            self.commands.append(f"{prompt} {shlex.join(command)}")
+    @contextmanager
+    def noting(self, prompt: str, command: Sequence[str]) -> Generator[list[str]]:
+        """Note a command, and what it complains of.
+
+        The block appends what it answers to the list that it is given.
+        """
+        answers: list[str] = []
+        looks, complaint = command[0] in {"squeue", "sacct", "sinfo", "sdiag"}, ""
+        try:
+            yield answers
+        except CommandError as error:
+            complaint = f": {error.said}"
+            raise
+        finally:
+            if looks:
+                self.states.update(*(re.findall(r"[A-Z_]{5,}", answer) for answer in answers))
+            else:
+                self.commands.append(f"{prompt} {shlex.join(command)}{complaint}")
 
 
 class Died(BaseException):
@@ -85,11 +97,9 @@ class FaultyCommands(Commands):
         if main and self._strikes(Fault.CRASH_BETWEEN_STEPS, call):
             raise Died
         as_user = ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", *command)
-        answer = ""
-        try:
+        with self._record.noting("$", command) as answers:
             answer = await super().run(call, *as_user, script=script)
-        finally:
-            self._record.note("$", command, answer)
+            answers.append(answer)
         if main and self._strikes(Fault.LOST_REPLY, call):
             raise CommandError(command[0], 1, "slurm_receive_msg: Socket timed out on send/recv operation")
         return answer
@@ -234,9 +244,9 @@ class Driver:
     async def start_in_the_past(self, ref: Ref) -> None:
         await self._update(ref, "StartTime=2020-01-01T00:00:00")
 
-    async def epoch(self, ref: Ref) -> str | None:
-        """The epoch in the environment of the processes that run."""
-        return self._slurm.environment_of(ref.id).get("DISPATCH_EPOCH")
+    async def epochs(self, ref: Ref) -> str:
+        """The epochs in the environments of the job's processes, wherever they run."""
+        return " ".join(sorted(self._slurm.set_in(ref.id, "DISPATCH_EPOCH")))
 
     async def node_timeout(self, ref: Ref) -> None:
         """Wait until a node that was lost is missed, or would have been."""
@@ -346,14 +356,13 @@ class Driver:
         await self._root("scontrol", "update", f"JobId={ref.id}", *settings)
 
     async def _root(self, *command: str) -> str:
-        answer = ""
         try:
-            answer = await Commands(self._slurm.environment).run("drive", *command)
+            with self._record.noting("#", command) as answers:
+                answer = await Commands(self._slurm.environment).run("drive", *command)
+                answers.append(answer)
+                return answer
         except CommandError as error:
             raise WrongStateError(str(error)) from error
-        finally:
-            self._record.note("#", command, answer)
-        return answer
 
     async def _until(self, holds: Callable[[], Awaitable[bool]]) -> None:
         with anyio.fail_after(PATIENCE):

@@ -7,11 +7,22 @@ shows no change is believed once the scheduler has been round again.
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from dispatch_memory_async import Backend, Config, DispatchError, NativePolicy, NotFoundError, Policy, Ref
+from dispatch_memory_async import (
+    Backend,
+    Capability,
+    Config,
+    DispatchError,
+    NativePolicy,
+    NotFoundError,
+    Policy,
+    Ref,
+    Support,
+    Tristate,
+)
 from dispatch_memory_async.conformance import Fault
 from dispatch_memory_async.conformance.bed import Bed
 from dispatch_memory_async.memory.harness import MemoryHarness
@@ -51,10 +62,19 @@ class Seen(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One step on a real Slurm: what showed, and the commands that were run."""
+    """One step on a real Slurm.
 
-    seen: Seen
+    :ivar turns: what showed, one after the other
+    :ivar commands: what was run
+    """
+
+    turns: tuple[Seen, ...]
     commands: tuple[str, ...]
+
+    @property
+    def seen(self) -> Seen:
+        """What showed in the end."""
+        return self.turns[-1]
 
 
 class Player:
@@ -144,7 +164,7 @@ class Player:
             case "bit_off":
                 await bed.requeuer.restore_requeue_bit(ref, bed.meta())
             case "epoch":
-                return str(await self._driver.epoch(ref))
+                return cast("str", await self._driver.epochs(ref))
             case "finish":
                 await self._driver.finish(ref, int(argument))
             case _:
@@ -175,8 +195,9 @@ class MemorySide:
     async def start_in_the_past(self, ref: Ref) -> None:
         """Nothing but a release lifts a hold."""
 
-    async def epoch(self, ref: Ref) -> str:
-        return (await self._backend.env.truth(ref)).executions[-1].env["DISPATCH_EPOCH"]
+    async def epochs(self, ref: Ref) -> str:
+        executions = (await self._backend.env.truth(ref)).executions
+        return " ".join(one.env["DISPATCH_EPOCH"] for one in executions if one.alive)
 
     async def node_timeout(self, ref: Ref) -> None:
         del ref
@@ -197,7 +218,7 @@ async def play_in_memory(script: Script) -> tuple[Seen, ...]:
         min_job_age=timedelta(seconds=AGE),
         slurmd_timeout=timedelta(seconds=NODE_TIMEOUT),
         kill_wait=timedelta(seconds=KILL_WAIT if script.slow else 0),
-        capabilities={"AccountingHistory": {"value": "yes"}},
+        capabilities={Capability.ACCOUNTING_HISTORY: Support(value=Tristate.YES)},
     )
     harness = MemoryHarness(config)
     async with harness.cluster() as cluster:
@@ -213,30 +234,32 @@ async def play_on_slurm(script: Script, harness: SlurmHarness, expected: Sequenc
         player = Player(bed, cluster.driver, script)
         steps: list[Step] = []
         before = Seen()
-        for word, wanted in zip(script.steps, expected, strict=True):
+        for number, (word, wanted) in enumerate(zip(script.steps, expected, strict=True), 1):
             done = len(cluster.record.commands)
             look = await player.make(word)
-            seen = await _settled(bed, look, wanted, changes=wanted[1:] != before[1:])
-            steps.append(Step(seen, tuple(cluster.record.commands[done:])))
-            if seen != wanted:
+            last, same = number == len(script.steps), wanted[1:] == before[1:]
+            turns = await _settled(bed, look, wanted, twice=last or same)
+            steps.append(Step(turns, tuple(cluster.record.commands[done:])))
+            if turns[-1] != wanted:
                 break
-            before = seen
-        else:
-            last = await _settled(bed, player.look, before._replace(said=""), changes=False)
-            steps[-1] = steps[-1]._replace(seen=last._replace(said=before.said))
+            before = wanted
         return tuple(steps)
 
 
-async def _settled(bed: Bed, look: Callable[[], Awaitable[Seen]], wanted: Seen, *, changes: bool) -> Seen:
-    """What shows in the end: what must come may need a while, and what must stay is looked at twice."""
-    seen = Seen()
+async def _settled(bed: Bed, look: Callable[[], Awaitable[Seen]], wanted: Seen, *, twice: bool) -> tuple[Seen, ...]:
+    """What shows, one after the other, until that is what is wanted.
+
+    :param twice: whether it has to be so still once the scheduler has been round again
+    """
+    turns: list[Seen] = []
 
     async def shows() -> bool:
-        nonlocal seen
         seen = await look()
+        if turns[-1:] != [seen]:
+            turns.append(seen)
         return seen == wanted
 
-    if await bed.eventually(shows) and not changes:
+    if await bed.eventually(shows) and twice:
         await bed.driver.another_cycle()
-        seen = await look()
-    return seen
+        await shows()
+    return tuple(turns)

@@ -4,6 +4,7 @@ It ends what it has started, by process, and nothing else. As root, with Debian'
 """
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -240,12 +241,11 @@ class PrivateSlurm:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
-    def environment_of(self, job: str) -> Mapping[str, str]:
-        """The environment of a job's processes; empty if there are none."""
-        for _, environment in _processes():
-            if environment.get("FIDELITY") == str(self.folder) and environment.get("SLURM_JOB_ID") == job:
-                return environment
-        return {}
+    def set_in(self, job: str, variable: str) -> set[str]:
+        """What a variable is set to in the environments of a job's processes."""
+        ours = {"FIDELITY": str(self.folder), "SLURM_JOB_ID": job}
+        environments = [environment for _, environment in _processes()]
+        return {one[variable] for one in environments if variable in one and ours.items() <= one.items()}
 
     def _end_jobs(self) -> None:
         self._try("scancel", f"--user={USER}")
@@ -265,6 +265,14 @@ class PrivateSlurm:
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)}: exit {done.returncode}: {done.stdout}{done.stderr}")
         return done.stdout
+
+    def job_states(self) -> list[str]:
+        """The states that jobs can have: what is offered to who asks for one that there is not."""
+        try:
+            self.run("squeue", "--states=no-such-state")
+        except RuntimeError as error:
+            return re.findall(r"[A-Z_]+", str(error).partition("Valid job states include:")[2])
+        return []
 
     def _try(self, *command: str) -> str | None:
         try:

@@ -1,0 +1,133 @@
+"""The page that a run writes: rule by rule, in what a real Slurm agrees with the memory adapter, and what showed it."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from .deviations import DEVIATIONS, Deviation, applying
+from .differential import Played
+from .playing import Seen
+
+__all__ = ("Real", "page", "plain", "rules")
+
+HEAD = """\
+# A real Slurm, step by step
+
+Made by `python -m tests.fidelity --page docs/reference/slurm-agreement.md`, from a run on {version}. {scripts} scripts
+with {steps} steps were played on the memory adapter and on the real one. After each step both were asked what the call
+said, and for state, cause, restarts, gate, hold, exit code and requeue bit. They showed the same, but for
+{deviations} named deviations. What else is known of how the two differ stands on [the agreement page](../agreement.md).
+
+Commands are those of the adapter in `examples/slurm_cli` (`$`, a normal user) and of the driver in `tests/fidelity`
+(`#`, root), without options that do not matter here, and with what they complained of. `N` is a job id, `p` a partition.
+
+## Rules
+
+"""
+UNIMPORTANT = re.compile(
+    r" --(parsable|me\b|(name|job-name|comment|export|chdir|output|nodes|ntasks-per-node|cpus-per-task|nodelist)=\S+)"
+    r"| '--wrap=[^']*'"
+)
+
+
+class Real(NamedTuple):
+    """The real Slurm of a run.
+
+    :ivar version: what it says that it is
+    :ivar states: the states that it says jobs can have
+    :ivar seen: the words in capitals that it printed of jobs
+    """
+
+    version: str
+    states: Sequence[str]
+    seen: frozenset[str]
+
+
+def rules(played: Iterable[Played]) -> list[str]:
+    """The rules that scripts are about, in order."""
+    named = {rule for one in played for rule in one.script.rules}
+    return sorted(named, key=lambda rule: (rule[:2] != "SL", rule[:2], int(rule[3:])))
+
+
+def page(real: Real, played: Sequence[Played]) -> str:
+    """The page, as Markdown."""
+    steps = sum(len(one.script.steps) for one in played)
+    lines = [
+        HEAD.format(version=real.version, scripts=len(played), steps=steps, deviations=len(DEVIATIONS)),
+        *_table(("Rule", "The real one", "Commands that show it", "Scripts"), map(_rule(played), rules(played))),
+        "\n## Deviations\n",
+        *_table(
+            ("Deviation", "Rule", "In memory", "The real one", "Settled by", "Seen"),
+            (_deviation(one, played) for one in DEVIATIONS),
+        ),
+        "\n## Scripts\n",
+        *_table(("Script", "Rules", "Steps", "The real one"), map(_script, played)),
+        "\n## States of jobs\n",
+        f"Seen: {_states(state for state in real.states if state in real.seen)}\n",
+        f"Not seen: {_states(state for state in real.states if state not in real.seen)}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def plain(command: str) -> str:
+    """A command without what is different in every run."""
+    command = UNIMPORTANT.sub("", command.partition("\n")[0])
+    command = re.sub(r"(JobId=| )\d+(?=$|[: ])", r"\1N", command)
+    command = re.sub(r"(Partition(?:Name)?=p)\d+", r"\1", command)
+    return re.sub(r"20[3-9]\d-\d\d-\d\dT[\d:]+", "TIME", command)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield from (f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
+
+
+def _link(rule: str) -> str:
+    return f"[{rule}](#{rule.lower()})"
+
+
+def _states(states: Iterable[str]) -> str:
+    return f"{', '.join(f'`{state}`' for state in states)}."
+
+
+def _code(texts: Iterable[str]) -> str:
+    return "<br>".join(f"`{text}`" for text in dict.fromkeys(texts)).replace("|", "\\|")
+
+
+def _rule(played: Sequence[Played]) -> Callable[[str], tuple[str, ...]]:
+    def row(rule: str) -> tuple[str, ...]:
+        about = [one for one in played if rule in one.script.rules]
+        plainest = min(about, key=lambda one: (one.script.rules[0] != rule, len(one.script.steps)))
+        but = [one.name for one in DEVIATIONS if one.rule == rule]
+        agrees = f"agrees, but: {'; '.join(but)}" if but else "agrees"
+        commands = [plain(command) for step in plainest.real for command in step.commands]
+        return _link(rule), agrees, _code(commands), str(len(about))
+
+    return row
+
+
+def _deviation(deviation: Deviation, played: Sequence[Played]) -> tuple[str, ...]:
+    for one in played:
+        for number, (seen, step) in enumerate(zip(one.memory, one.real, strict=False), 1):
+            if deviation.applies(one.script, number, seen):
+                commands = next((step.commands for step in one.real[number - 1 :: -1] if step.commands), ())
+                where = f"`{one.script.name}`, step {number}, `{one.script.steps[number - 1]}`"
+                return (
+                    *(deviation.name, _link(deviation.rule), *_apart(seen, step.seen), deviation.why),
+                    f"{where}<br>{_code(map(plain, commands))}",
+                )
+    return deviation.name, _link(deviation.rule), "", "", deviation.why, "not seen"
+
+
+def _apart(one: Seen, other: Seen) -> Iterator[str]:
+    """The fields in which two differ, as each shows them."""
+    names = [name for name, value in one._asdict().items() if getattr(other, name) != value]
+    for seen in (one, other):
+        yield ", ".join(f"{name}: {getattr(seen, name) or 'nothing'}" for name in names)
+
+
+def _script(one: Played) -> tuple[str, ...]:
+    names = dict.fromkeys(
+        deviation.name for number, seen in enumerate(one.memory, 1) for deviation in applying(one.script, number, seen)
+    )
+    how = "; ".join(names) or "agrees"
+    return f"`{one.script.name}`", ", ".join(map(_link, one.script.rules)), f"`{' '.join(one.script.steps)}`", how
