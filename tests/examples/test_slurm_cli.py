@@ -124,6 +124,10 @@ def test_a_waiting_job_is_read() -> None:
             {"State": "COMPLETING", **RAN, "EndTime": "NONE", "RestartCnt": "3"},
             {"state": State.RUNNING, "cause": Cause.REQUEUED, "restarts": 2},
         ),
+        (
+            {"State": "COMPLETING", **RAN, "EndTime": "2027-11-29T21:47:03", "RestartCnt": "3"},
+            {"state": State.RUNNING, "cause": Cause.REQUEUED, "restarts": 2},
+        ),
         ({"State": "COMPLETED", **RAN}, {"state": State.SUCCEEDED, "cause": None, "exit_code": 0}),
         (
             {"State": "FAILED", "exit_code": "768", "Reason": "NonZeroExitCode", **RAN},

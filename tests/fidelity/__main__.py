@@ -2,6 +2,7 @@
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -97,6 +98,7 @@ def main() -> int:
     beginnings = tuple(asked.ids) or ("",)
     checks = [check for check in BACKEND if check.id.startswith(beginnings)]
     scripts = [script for script in SCRIPTS if f"script.{script.name}".startswith(beginnings)]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended then, too
     folder = Path(tempfile.mkdtemp(prefix="fidelity-"))
     began = time.monotonic()
     try:

@@ -43,7 +43,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "a job can be renamed",
         "SL-1",
-        "source page: every object has the job's constant name",
+        "SL-1: every object of a job bears the same name, and nothing changes it",
         {"state": "Pending"},
         {"state": "NotFound", "cause": None, "gated": False, "bit": None},
         steps={"renamed": (2,)},
@@ -51,7 +51,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "a renamed job does not answer to its weak ref",
         "SL-2",
-        "source page: every object has the job's constant name",
+        "SL-1: every object of a job bears the same name, and nothing changes it",
         {"said": ""},
         {"said": "NotFoundError"},
         stays=True,
@@ -60,14 +60,14 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "an administrator's hold takes the gate's place",
         "SL-4",
-        "source page: an admin hold refuses Open; SL-4: and the gate stays",
+        "SL-4: under an administrator's hold the gate stays",
         {"cause": "AdminHeld", "gated": True},
         {"gated": False},
     ),
     Deviation(
         "lifting an administrator's hold opens the gate",
         "SL-4",
-        "SL-4: the gate stays",
+        "SL-4: under an administrator's hold the gate stays",
         {"cause": "Gated"},
         {"cause": None, "gated": False},
         steps={"gate-then-admin-hold-then-release": (3,), "gate-under-an-admin-hold": (5,)},
@@ -75,7 +75,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "a gate that an administrator's hold has replaced keeps nothing from running",
         "SL-3",
-        "source page: Start is gated; SL-3: nothing runs it until open",
+        "SL-3: nothing that the scheduler does runs it until it is opened",
         {"cause": "Gated"},
         {"state": "Running", "cause": None, "gated": False},
         steps={"gate-then-admin-hold-then-release": (4,)},
@@ -83,7 +83,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "an administrator's hold on a running job refuses no open",
         "SL-4",
-        "source page: an admin hold refuses Open; the command is not needed and so not run",
+        "SL-4: under an administrator's hold open is refused; Slurm is not asked, as there is no gate to lift",
         {"said": "HeldError"},
         {"said": ""},
         steps={"admin-hold-on-a-running-one": (5,)},
@@ -91,14 +91,14 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "a job that has ended shows no gate",
         "SL-4",
-        "table of calls: gated stays, an end does not open it",
+        "SL-4: only open or a requeue opens the gate, an end does not",
         {"state": "Cancelled", "gated": True},
         {"gated": False},
     ),
     Deviation(
         "a start time in the past lifts a hold",
         "SL-6",
-        "source page: only a Release naming the current instance lifts it",
+        "SL-6: only a release that names the current instance lifts it",
         {"cause": "Held", "hold": 2},
         {"cause": None, "hold": None},
         steps={"start-time-in-the-past": (4,)},
@@ -106,7 +106,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "a job whose start time is past runs",
         "SL-6",
-        "source page: only a Release naming the current instance lifts it",
+        "SL-6: only a release that names the current instance lifts it",
         {"cause": "Held", "hold": 2},
         {"state": "Running", "cause": None, "hold": None},
         steps={"start-time-in-the-past": (5,)},
@@ -114,7 +114,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "a hold's instance is lost when somebody else requeues the job",
         "SL-7",
-        "SL-7: a hold that it still carried stays in force; the submit time has moved, the start time has not",
+        "SL-7: a hold that it still carried stays in force; Slurm moves the submit time and not the start time",
         {"cause": "Held", "hold": 2},
         {"hold": 1},
         steps={"requeued-by-another-cancelled-held": (5, 6)},
@@ -122,7 +122,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "a job that was cancelled while gated comes back gated when somebody else requeues it",
         "SL-7",
-        "source page: to Pending, ungated",
+        "SL-7: a requeue takes it back to Pending, ungated",
         {"restarts": 1},
         {"state": "Pending", "cause": "Gated", "gated": True},
         steps={"requeued-by-another-cancelled-gated": (3, 4)},
@@ -130,7 +130,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "a job that has ended with its bit clear is not requeued",
         "SL-8",
-        "source page: Requeue revives a finished or cancelled object",
+        "SL-8: the bit is set first, whatever the state; SL-7: a requeue takes an ended object back to Pending",
         {"said": "", "cause": "Requeued"},
         {"said": "FinishedError"},
         stays=True,
@@ -143,9 +143,9 @@ DEVIATIONS: tuple[Deviation, ...] = (
         },
     ),
     Deviation(
-        "nor does root requeue it",
+        "a job that has ended with its bit clear is not requeued by root either",
         "SL-8",
-        "source page: Requeue revives a finished or cancelled object",
+        "SL-8: the bit is set first, whatever the state; SL-7: a requeue takes an ended object back to Pending",
         {"cause": "Requeued"},
         {},
         stays=True,
@@ -154,7 +154,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "the bit of a job that has ended is not set",
         "SL-8",
-        "source page: a crashed Requeue has set Requeue=1",
+        "SL-8: the first step sets the bit, whatever the state",
         {"said": "CrashedError", "bit": True},
         {"said": "FinishedError", "bit": False},
         steps={"crash-completed": (5,)},
@@ -162,7 +162,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "PreemptMode=CANCEL overrules the bit",
         "SL-10",
-        "source page: a bit left set makes a preemption requeue; there is no preemption mode",
+        "SL-10: with the bit set a preemption requeues; the shape has the one mode REQUEUE",
         {"state": "Pending", "cause": "Requeued", "restarts": 1},
         {"state": "Failed", "cause": "Preempted", "restarts": 0},
         steps={"preempt-mode-cancel-requeueable": (4, 5)},
@@ -177,14 +177,14 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "a job that is ending does not show that it was stopped",
         "SL-14",
-        "SL-14: Running, with the cause it is ending for",
+        "SL-14: it stays Running, with the cause it is ending for",
         {"state": "Running", "cause": "Stopped"},
         {"cause": None},
     ),
     Deviation(
         "a job that is being cancelled can be requeued, and lives on",
         "SL-14",
-        "SL-14: requeue is RunningError; not settled by the source page",
+        "SL-14: meanwhile a requeue is RunningError, as what is ending has not ended",
         {"said": "RunningError", "cause": "Stopped"},
         {"said": "", "cause": "Requeued"},
         steps={"requeue-while-it-is-stopped-requeueable": (5,)},
@@ -192,7 +192,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "a requeue overtakes a cancellation",
         "SL-14",
-        "SL-14: requeue is RunningError; not settled by the source page",
+        "SL-14: meanwhile a requeue is RunningError, as what is ending has not ended",
         {"state": "Cancelled"},
         {"state": "Pending", "cause": "Requeued", "restarts": 1},
         steps={"requeue-while-it-is-stopped-requeueable": (6,)},
@@ -200,7 +200,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "a job that is being cancelled is finished for a requeue with its bit clear",
         "SL-14",
-        "SL-14: requeue is RunningError; not settled by the source page",
+        "SL-14: meanwhile a requeue is RunningError, as what is ending has not ended",
         {"said": "RunningError", "cause": "Stopped"},
         {"said": "FinishedError"},
         steps={"requeue-while-it-is-stopped": (5,)},
@@ -208,15 +208,15 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "the bit of a job that is being cancelled is not cleared",
         "SL-14",
-        "SL-14: restore_requeue_bit clears the bit; not settled by the source page",
+        "SL-14: meanwhile the bit can be cleared, as what is ending has not ended",
         {"cause": "Stopped", "bit": False},
         {"said": "FinishedError", "bit": True},
         steps={"bit-while-it-is-stopped": (5,)},
     ),
     Deviation(
-        "and stays set",
+        "the bit of a job that was cancelled meanwhile is still set",
         "SL-14",
-        "SL-14: restore_requeue_bit clears the bit; not settled by the source page",
+        "SL-14: meanwhile the bit can be cleared, as what is ending has not ended",
         {"state": "Cancelled", "bit": False},
         {"bit": True},
         steps={"bit-while-it-is-stopped": (6,)},
@@ -224,7 +224,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "a requeue that a stop overtakes has been counted",
         "SL-14",
-        "SL-14: a stop takes over, no restart counted; not settled by the source page",
+        "SL-14: a stop takes over, and no restart is counted, as none came of it",
         {"cause": "Stopped", "restarts": 0},
         {"restarts": 1},
         steps={"stop-while-it-is-requeued": (5, 6)},

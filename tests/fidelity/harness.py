@@ -44,7 +44,7 @@ MAIN = {"start": ("sbatch",), "requeue": ("scontrol", "requeue")}
 class Record:
     """What was run in one scope, and the states that jobs have shown.
 
-    :ivar commands: what changes something: as ``$`` by the user, as ``#`` by root
+    :ivar commands: as ``$`` by the user, as ``#`` by root; root's looks are left out
     :ivar states: all words in capitals that Slurm has printed of jobs
     """
 
@@ -68,7 +68,7 @@ class Record:
         finally:
             if looks:
                 self.states.update(*(re.findall(r"[A-Z_]{5,}", answer) for answer in answers))
-            else:
+            if prompt == "$" or not looks:
                 self.commands.append(f"{prompt} {shlex.join(command)}{complaint}")
 
 
@@ -199,6 +199,7 @@ class Driver:
 
     async def lose_node(self, ref: Ref) -> None:
         node = (await self._shown(ref, "RUNNING")).node
+        self._record.commands.append("# kill -KILL SLURMD")
         self._slurm.lose_node(node)
         self._nodes.setdefault(ref.id, set()).add(node)
         self._lost_at[ref.id] = datetime.now(UTC)
@@ -207,12 +208,14 @@ class Driver:
         nodes = self._lost(ref)
         if ref.id in self._fenced:  # before that, the controller takes it that the job is still to begin there
             await self._until(lambda: self._is_past(self._lost_at[ref.id] + UNHEARD))
+        self._record.commands.append("# slurmd -N NODE")
         for node in nodes:
             self._slurm.start_node(node)
         del self._nodes[ref.id]
 
     async def fence_node(self, ref: Ref) -> None:
         self._lost(ref)
+        self._record.commands.append("# kill -KILL SLURMSTEPD PROCESSES")
         self._slurm.kill_steps(ref.id)
         self._fenced.add(ref.id)
 
@@ -440,7 +443,7 @@ class SlurmHarness(Harness):
         }
     )
     faults = frozenset({Fault.LATE_CALL, Fault.CRASH_BETWEEN_STEPS, Fault.LOST_REPLY})
-    timings = Timings(wait=timedelta(seconds=35), quiet=timedelta(seconds=2), poll=timedelta(milliseconds=250))
+    timings = Timings(wait=timedelta(seconds=75), quiet=timedelta(seconds=2), poll=timedelta(milliseconds=250))
     traits = Traits(
         unique_names=False,
         stop=Stop.CANCELLED,

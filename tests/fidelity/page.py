@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from .deviations import DEVIATIONS, Deviation, applying
 from .differential import Played
-from .playing import Seen
+from .playing import READING, Seen
 
 __all__ = ("Real", "page", "plain", "rules")
 
@@ -19,15 +19,20 @@ said, and for state, cause, restarts, gate, hold, exit code and requeue bit. The
 {deviations} named deviations. What else is known of how the two differ stands on [the agreement page](../agreement.md).
 
 Commands are those of the adapter in `examples/slurm_cli` (`$`, a normal user) and of the driver in `tests/fidelity`
-(`#`, root), without options that do not matter here, and with what they complained of. `N` is a job id, `p` a partition.
+(`#`, root), without options that do not matter here, and with their complaints. `N` is a job id,
+`NAME` the name of all objects of a job, `p` a partition.
 
 ## Rules
 
 """
 UNIMPORTANT = re.compile(
-    r" --(parsable|me\b|(name|job-name|comment|export|chdir|output|nodes|ntasks-per-node|cpus-per-task|nodelist)=\S+)"
-    r"| '--wrap=[^']*'"
+    r" --(parsable|parsable2|noheader|me)\b"
+    r"| --(job-name|comment|export|chdir|output|nodes|ntasks-per-node|cpus-per-task|nodelist|Format|format)=\S+"
+    r"| '--(wrap|Format)=[^']*'"
 )
+LOOKING = re.compile(r"\$ (squeue|sacct) ")
+DRIVING = re.compile(r"# scontrol update (PartitionName=p State=|JobId=N Partition=p )")
+"""How the driver lets a job run."""
 
 
 class Real(NamedTuple):
@@ -74,7 +79,15 @@ def plain(command: str) -> str:
     command = UNIMPORTANT.sub("", command.partition("\n")[0])
     command = re.sub(r"(JobId=| )\d+(?=$|[: ])", r"\1N", command)
     command = re.sub(r"(Partition(?:Name)?=p)\d+", r"\1", command)
+    command = re.sub(r"(--jobs=)\d+", r"\1N", re.sub(r"dj-\w{26}", "NAME", command))
     return re.sub(r"20[3-9]\d-\d\d-\d\dT[\d:]+", "TIME", command)
+
+
+def _commands(played: Played, index: int) -> list[str]:
+    """What was run in a step; looks only where looking is the step."""
+    commands = [plain(command) for command in played.real[index].commands]
+    looking = played.script.steps[index].partition("@")[0] in READING
+    return [one for one in commands if not DRIVING.search(one) and (looking or not LOOKING.match(one))]
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
@@ -96,10 +109,10 @@ def _code(texts: Iterable[str]) -> str:
 def _rule(played: Sequence[Played]) -> Callable[[str], tuple[str, ...]]:
     def row(rule: str) -> tuple[str, ...]:
         about = [one for one in played if rule in one.script.rules]
-        plainest = min(about, key=lambda one: (one.script.rules[0] != rule, len(one.script.steps)))
         but = [one.name for one in DEVIATIONS if one.rule == rule]
         agrees = f"agrees, but: {'; '.join(but)}" if but else "agrees"
-        commands = [plain(command) for step in plainest.real for command in step.commands]
+        first = [one for one in about if one.script.rules[0] == rule] or about
+        commands = [command for one in first for number in range(len(one.real)) for command in _commands(one, number)]
         return _link(rule), agrees, _code(commands), str(len(about))
 
     return row
@@ -109,11 +122,10 @@ def _deviation(deviation: Deviation, played: Sequence[Played]) -> tuple[str, ...
     for one in played:
         for number, (seen, step) in enumerate(zip(one.memory, one.real, strict=False), 1):
             if deviation.applies(one.script, number, seen):
-                commands = next((step.commands for step in one.real[number - 1 :: -1] if step.commands), ())
                 where = f"`{one.script.name}`, step {number}, `{one.script.steps[number - 1]}`"
                 return (
                     *(deviation.name, _link(deviation.rule), *_apart(seen, step.seen), deviation.why),
-                    f"{where}<br>{_code(map(plain, commands))}",
+                    "<br>".join((where, *filter(None, [_code(_commands(one, number - 1))]))),
                 )
     return deviation.name, _link(deviation.rule), "", "", deviation.why, "not seen"
 
@@ -122,7 +134,14 @@ def _apart(one: Seen, other: Seen) -> Iterator[str]:
     """The fields in which two differ, as each shows them."""
     names = [name for name, value in one._asdict().items() if getattr(other, name) != value]
     for seen in (one, other):
-        yield ", ".join(f"{name}: {getattr(seen, name) or 'nothing'}" for name in names)
+        yield ", ".join(f"{name}: {_said(getattr(seen, name))}" for name in names)
+
+
+def _said(value: object) -> str:
+    """A value in a cell."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "none" if value in {None, ""} else str(value)
 
 
 def _script(one: Played) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ from .harness import SlurmHarness
 from .private_slurm import AGE, KILL_WAIT, NODE_TIMEOUT
 from .scripts import Script
 
-__all__ = ("Seen", "Step", "play_in_memory", "play_on_slurm")
+__all__ = ("READING", "Seen", "Step", "play_in_memory", "play_on_slurm")
 
 SECOND = timedelta(seconds=1)
 READING = frozenset({"get", "find", "epoch"})

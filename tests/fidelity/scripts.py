@@ -135,7 +135,6 @@ STORIES = {
     "node-lost-and-held-meanwhile": ("SL-11 SL-6", "start open run lose_node hold:1 node_timeout"),
     "node-lost-then-back": ("SL-11", "start:requeue open run lose_node node_timeout return_node run finish:0"),
     "node-lost-and-fenced": ("SL-11", "start:requeue open run lose_node fence_node node_timeout run epoch"),
-    "stop-on-a-lost-node": ("SL-5 SL-11", "start open run lose_node stop"),
     "requeue-on-a-lost-node": ("SL-7 SL-11", "start:requeue open run lose_node requeue run epoch"),
     # memory
     "forgotten-cancelled": ("SL-12", "start stop forget get get@weak find"),
@@ -151,6 +150,7 @@ STORIES = {
 }
 SLOW_STORIES = {
     "stop-takes-time": ("SL-14 SL-5", "start open run stop stop end"),
+    "stop-on-a-lost-node": ("SL-14 SL-5 SL-11", "start open run lose_node stop return_node"),
     "requeue-takes-time": ("SL-14 SL-7", "start open run requeue get@first requeue end"),
     "requeue-while-it-is-stopped": ("SL-14", "start open run stop requeue end"),
     "requeue-while-it-is-stopped-requeueable": ("SL-14", "start:requeue open run stop requeue end"),
