@@ -98,6 +98,8 @@ def main() -> int:
     beginnings = tuple(asked.ids) or ("",)
     checks = [check for check in BACKEND if check.id.startswith(beginnings)]
     scripts = [script for script in SCRIPTS if f"script.{script.name}".startswith(beginnings)]
+    if asked.page and len(scripts) < len(SCRIPTS):
+        parser.error("the page tells of all scripts")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended then, too
     folder = Path(tempfile.mkdtemp(prefix="fidelity-"))
     began = time.monotonic()

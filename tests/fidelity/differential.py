@@ -37,7 +37,7 @@ class Played(NamedTuple):
             if step.seen != wanted:
                 yield f"step {number}, {word}\n  memory: {seen}"
                 yield from (f"  real:   {turn}" for turn in step.turns)
-                yield from (f"  {command}" for command in step.commands)
+                yield from (f"  {command}" for command in dict.fromkeys(step.commands))
                 names = [one.name for one in applying(self.script, number, seen)]
                 if names:
                     yield f"  though a deviation says ({'; '.join(names)}): {wanted}"

@@ -1,14 +1,14 @@
 """The page that a run writes: rule by rule, in what a real Slurm agrees with the memory adapter, and what showed it."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from .deviations import DEVIATIONS, Deviation, applying
 from .differential import Played
 from .playing import READING, Seen
 
-__all__ = ("Real", "page", "plain", "rules")
+__all__ = ("Real", "page", "plain")
 
 HEAD = """\
 # A real Slurm, step by step
@@ -48,18 +48,15 @@ class Real(NamedTuple):
     seen: frozenset[str]
 
 
-def rules(played: Iterable[Played]) -> list[str]:
-    """The rules that scripts are about, in order."""
-    named = {rule for one in played for rule in one.script.rules}
-    return sorted(named, key=lambda rule: (rule[:2] != "SL", rule[:2], int(rule[3:])))
-
-
 def page(real: Real, played: Sequence[Played]) -> str:
     """The page, as Markdown."""
     steps = sum(len(one.script.steps) for one in played)
     lines = [
         HEAD.format(version=real.version, scripts=len(played), steps=steps, deviations=len(DEVIATIONS)),
-        *_table(("Rule", "The real one", "Commands that show it", "Scripts"), map(_rule(played), rules(played))),
+        *_table(
+            ("Rule", "The real one", "Commands that show it", "Scripts"),
+            (_rule(rule, played) for rule in _rules(played)),
+        ),
         "\n## Deviations\n",
         *_table(
             ("Deviation", "Rule", "In memory", "The real one", "Settled by", "Seen"),
@@ -81,6 +78,12 @@ def plain(command: str) -> str:
     command = re.sub(r"(Partition(?:Name)?=p)\d+", r"\1", command)
     command = re.sub(r"(--jobs=)\d+", r"\1N", re.sub(r"dj-\w{26}", "NAME", command))
     return re.sub(r"20[3-9]\d-\d\d-\d\dT[\d:]+", "TIME", command)
+
+
+def _rules(played: Iterable[Played]) -> list[str]:
+    """The rules that scripts are about, in order."""
+    named = {rule for one in played for rule in one.script.rules}
+    return sorted(named, key=lambda rule: (rule[:2] != "SL", rule[:2], int(rule[3:])))
 
 
 def _commands(played: Played, index: int) -> list[str]:
@@ -106,16 +109,13 @@ def _code(texts: Iterable[str]) -> str:
     return "<br>".join(f"`{text}`" for text in dict.fromkeys(texts)).replace("|", "\\|")
 
 
-def _rule(played: Sequence[Played]) -> Callable[[str], tuple[str, ...]]:
-    def row(rule: str) -> tuple[str, ...]:
-        about = [one for one in played if rule in one.script.rules]
-        but = [one.name for one in DEVIATIONS if one.rule == rule]
-        agrees = f"agrees, but: {'; '.join(but)}" if but else "agrees"
-        first = [one for one in about if one.script.rules[0] == rule] or about
-        commands = [command for one in first for number in range(len(one.real)) for command in _commands(one, number)]
-        return _link(rule), agrees, _code(commands), str(len(about))
-
-    return row
+def _rule(rule: str, played: Sequence[Played]) -> tuple[str, ...]:
+    about = [one for one in played if rule in one.script.rules]
+    but = [one.name for one in DEVIATIONS if one.rule == rule]
+    agrees = f"agrees, but: {'; '.join(but)}" if but else "agrees"
+    first = [one for one in about if one.script.rules[0] == rule] or about
+    commands = [command for one in first for index in range(len(one.real)) for command in _commands(one, index)]
+    return _link(rule), agrees, _code(commands), str(len(about))
 
 
 def _deviation(deviation: Deviation, played: Sequence[Played]) -> tuple[str, ...]:

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from .deviations import DEVIATIONS, on_slurm
+from .differential import Played
 from .page import plain
-from .playing import Seen, play_in_memory
+from .playing import Seen, Step, play_in_memory
 from .scripts import SCRIPTS, Script
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "slurm-agreement.md"
@@ -44,6 +45,20 @@ async def test_every_deviation_shows_where_it_says_so() -> None:
     for one in DEVIATIONS:
         said = {(script, number) for script, numbers in one.steps.items() for number in numbers}
         assert shown[one.name] == said if said else shown[one.name], one.name
+
+
+async def test_what_is_in_no_table_differs_and_so_does_what_is_and_does_not_show() -> None:
+    script = next(one for one in SCRIPTS if one.name == "crash-completed")
+    memory = await play_in_memory(script)
+    as_said, as_memory = ([Step((seen,), ()) for seen in side] for side in (on_slurm(script, memory), memory))
+    assert Played(script, memory, tuple(as_said)).differences == ()
+    assert "though a deviation says" in "".join(Played(script, memory, tuple(as_memory)).differences)
+    other = Step((Seen("", "Pending", "Gated"), Seen("", "Running")), ("$ sbatch",))
+    found = Played(script, memory, (*as_said[:2], other)).differences
+    assert "\n".join(found).startswith(
+        "step 3, run\n  memory: state=Running, bit=False\n  real:   state=Pending, cause"
+    )
+    assert Played(script, memory, error="it broke").differences == ("it broke",)
 
 
 def test_what_is_seen_reads_well() -> None:
