@@ -249,6 +249,7 @@ class Driver:
 
     async def epochs(self, ref: Ref) -> str:
         """The epochs in the environments of the job's processes, wherever they run."""
+        self._record.commands.append("# grep -z DISPATCH_EPOCH /proc/PID/environ")
         return " ".join(sorted(self._slurm.set_in(ref.id, "DISPATCH_EPOCH")))
 
     async def node_timeout(self, ref: Ref) -> None:

@@ -8,7 +8,7 @@ from .deviations import DEVIATIONS, Deviation, applying
 from .differential import Played
 from .playing import READING, Seen
 
-__all__ = ("Real", "page", "plain")
+__all__ = ("TELLING", "Real", "page", "plain")
 
 HEAD = """\
 # A real Slurm, step by step
@@ -30,6 +30,25 @@ UNIMPORTANT = re.compile(
     r"| --(job-name|comment|export|chdir|output|nodes|ntasks-per-node|cpus-per-task|nodelist|Format|format)=\S+"
     r"| '--(wrap|Format)=[^']*'"
 )
+TELLING = {
+    "SL-1": (("names-repeat", "find"),),
+    "SL-2": (("another-id", "get@unknown"), ("refs-over-a-requeue", "get@first")),
+    "SL-3": (("gate", "open"),),
+    "SL-4": (("gate-under-an-admin-hold", "admin_hold"),),
+    "SL-5": (("stop-running", "stop"),),
+    "SL-6": (("hold-pending", "hold:2"), ("hold-pending", "release:2")),
+    "SL-7": (("requeue-completed-requeueable", "requeue"),),
+    "SL-8": (("requeue-pending", "requeue"),),
+    "SL-9": (("bit-of-a-native-policy", "bit_off"),),
+    "SL-10": (("preempt-requeueable", "preempt"), ("preempt-mode-cancel", "preempt_cancelling")),
+    "SL-11": (("node-lost", "lose_node"), ("node-back-in-time", "return_node")),
+    "SL-12": (("forgotten-completed", "get"), ("forgotten-completed", "find")),
+    "SL-13": (("requeue-running", "epoch"),),
+    "SL-14": (("stop-takes-time", "stop"), ("requeue-while-it-is-stopped-requeueable", "requeue")),
+    "NP-2": (("bit-of-a-native-policy", "start:requeue"),),
+    "TM-6": (("no-capacity", "no_capacity"),),
+}
+"""For each rule, a script or two and the step in it."""
 LOOKING = re.compile(r"\$ (squeue|sacct) ")
 DRIVING = re.compile(r"# scontrol update (PartitionName=p State=|JobId=N Partition=p )")
 """How the driver lets a job run."""
@@ -54,7 +73,7 @@ def page(real: Real, played: Sequence[Played]) -> str:
     lines = [
         HEAD.format(version=real.version, scripts=len(played), steps=steps, deviations=len(DEVIATIONS)),
         *_table(
-            ("Rule", "The real one", "Commands that show it", "Scripts"),
+            ("Rule", "The real one", "Shown by, for one", "Scripts"),
             (_rule(rule, played) for rule in _rules(played)),
         ),
         "\n## Deviations\n",
@@ -63,7 +82,7 @@ def page(real: Real, played: Sequence[Played]) -> str:
             (_deviation(one, played) for one in DEVIATIONS),
         ),
         "\n## Scripts\n",
-        *_table(("Script", "Rules", "Steps", "The real one"), map(_script, played)),
+        *_table(("Script", "Rules", "Steps", "The real one", "Commands"), map(_script, played)),
         "\n## States of jobs\n",
         f"Seen: {_states(state for state in real.states if state in real.seen)}\n",
         f"Not seen: {_states(state for state in real.states if state not in real.seen)}",
@@ -110,22 +129,25 @@ def _code(texts: Iterable[str]) -> str:
 
 
 def _rule(rule: str, played: Sequence[Played]) -> tuple[str, ...]:
-    about = [one for one in played if rule in one.script.rules]
+    about = {one.script.name: one for one in played if rule in one.script.rules}
     but = [one.name for one in DEVIATIONS if one.rule == rule]
     agrees = f"agrees, but: {'; '.join(but)}" if but else "agrees"
-    first = [one for one in about if one.script.rules[0] == rule] or about
-    commands = [command for one in first for index in range(len(one.real)) for command in _commands(one, index)]
-    return _link(rule), agrees, _code(commands), str(len(about))
+    shown = [_step(about[name], about[name].script.steps.index(word)) for name, word in TELLING[rule]]
+    return _link(rule), agrees, "<br>".join(shown), str(len(about))
+
+
+def _step(played: Played, index: int) -> str:
+    where = f"`{played.script.name}`, step {index + 1}, `{played.script.steps[index]}`"
+    return "<br>".join((where, *filter(None, [_code(_commands(played, index))])))
 
 
 def _deviation(deviation: Deviation, played: Sequence[Played]) -> tuple[str, ...]:
     for one in played:
         for number, (seen, step) in enumerate(zip(one.memory, one.real, strict=False), 1):
             if deviation.applies(one.script, number, seen):
-                where = f"`{one.script.name}`, step {number}, `{one.script.steps[number - 1]}`"
                 return (
                     *(deviation.name, _link(deviation.rule), *_apart(seen, step.seen), deviation.why),
-                    "<br>".join((where, *filter(None, [_code(_commands(one, number - 1))]))),
+                    _step(one, number - 1),
                 )
     return deviation.name, _link(deviation.rule), "", "", deviation.why, "not seen"
 
@@ -148,5 +170,8 @@ def _script(one: Played) -> tuple[str, ...]:
     names = dict.fromkeys(
         deviation.name for number, seen in enumerate(one.memory, 1) for deviation in applying(one.script, number, seen)
     )
-    how = "; ".join(names) or "agrees"
-    return f"`{one.script.name}`", ", ".join(map(_link, one.script.rules)), f"`{' '.join(one.script.steps)}`", how
+    commands = [command for index in range(len(one.real)) for command in _commands(one, index)]
+    return (
+        *(f"`{one.script.name}`", ", ".join(map(_link, one.script.rules)), f"`{' '.join(one.script.steps)}`"),
+        *("; ".join(names) or "agrees", _code(commands)),
+    )

@@ -6,7 +6,7 @@ import pytest
 
 from .deviations import DEVIATIONS, on_slurm
 from .differential import Played
-from .page import plain
+from .page import TELLING, plain
 from .playing import Seen, Step, play_in_memory
 from .scripts import SCRIPTS, Script
 
@@ -80,6 +80,13 @@ def test_what_is_seen_reads_well() -> None:
 )
 def test_a_command_is_shown_without_what_differs_in_every_run(command: str, expected: str) -> None:
     assert plain(command) == expected
+
+
+def test_the_page_shows_each_rule_by_a_step_of_a_script_about_it() -> None:
+    assert TELLING.keys() == {rule for script in SCRIPTS for rule in script.rules}
+    by_name = {script.name: script for script in SCRIPTS}
+    for rule, steps in TELLING.items():
+        assert all(rule in by_name[name].rules and word in by_name[name].steps for name, word in steps)
 
 
 def test_the_page_is_of_these_scripts() -> None:
