@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import anyio
 
@@ -86,6 +87,12 @@ def tell(run: Run, checks: Sequence[Check], name: str) -> bool:
     return not differing and (report.ok or not checks)
 
 
+def _leave(number: int, frame: object) -> NoReturn:
+    """End what was started when this is ended, too."""
+    del number, frame
+    sys.exit(1)
+
+
 def main() -> int:
     """Run what is asked for; the exit status is 0 if nothing failed or differed."""
     parser = argparse.ArgumentParser(prog="python -m tests.fidelity", description=__doc__)
@@ -100,7 +107,7 @@ def main() -> int:
     scripts = [script for script in SCRIPTS if f"script.{script.name}".startswith(beginnings)]
     if asked.page and len(scripts) < len(SCRIPTS):
         parser.error("the page tells of all scripts")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended then, too
+    signal.signal(signal.SIGTERM, _leave)
     folder = Path(tempfile.mkdtemp(prefix="fidelity-"))
     began = time.monotonic()
     try:
