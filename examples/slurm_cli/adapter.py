@@ -111,6 +111,7 @@ class SlurmAdapter:
         self._commands = commands or Commands()
         self._closed = False
         self._watches: WeakSet[PolledWatch] = WeakSet()
+        self._requeuing = anyio.Lock()  # a watch tells what a requeue has come to, and none of its steps
 
     async def capabilities(self) -> Capabilities:
         await self._begin()
@@ -218,7 +219,8 @@ class SlurmAdapter:
 
     async def look_at_all(self) -> list[Observation]:
         """Every job that Slurm remembers: a watch's look."""
-        return await self._within(self._queue())
+        async with self._requeuing:
+            return await self._within(self._queue())
 
     # holds
 
@@ -257,7 +259,7 @@ class SlurmAdapter:
             )
         if seen.state is State.RUNNING and seen.cause is Cause.REQUEUED:
             raise RunningError(f"{ref} is on its way back already")
-        async with self._writing():
+        async with self._writing(), self._requeuing:
             self._in_time("requeue", meta.deadline)
             if not seen.requeue_bit:
                 await self._change("requeue", *_bit(ref, 1))
