@@ -92,3 +92,10 @@ def matrix(session: nox.Session) -> None:
     """The conformance suite on broken adapters: every check catches one, and every one that shows is caught."""
     install(session, "test")
     session.run("python", "-m", "pytest", "-m", "matrix", "tests/conformance/test_matrix.py", *session.posargs)
+
+
+@nox.session
+def kills(session: nox.Session) -> None:
+    """A process that writes records is killed with SIGKILL 200 times: nothing that it was answered is lost."""
+    install(session, "test")
+    session.run("python", "-m", "tests.kills", *session.posargs)

@@ -22,6 +22,7 @@ from ulid import ULID
 from .model import (
     CallMeta,
     Capabilities,
+    Capability,
     Cessation,
     HoldMeta,
     Job,
@@ -299,3 +300,14 @@ class OutputReader(Protocol):
         :raises NotFoundError: if no object answers to the ref
         """
         ...
+
+
+INTERFACES: Mapping[Capability, type] = {
+    Capability.HOLD: Holder,
+    Capability.HOLD_RUNNING: Holder,
+    Capability.REQUEUE: Requeuer,
+    Capability.WATCH: Watcher,
+    Capability.CESSATION: CessationSignal,
+    Capability.OUTPUT: OutputReader,
+}
+"""The interface by which a declared capability is used."""

@@ -6,25 +6,15 @@ from typing import Any
 
 from ..model import Capability, Tristate
 from ..model.texts import short
-from ..spi import CessationSignal, Holder, OutputReader, Requeuer, Watcher
+from ..spi import INTERFACES
 from .bed import Bed
 from .findings import CheckFailed
 from .harness import ABILITIES, Fault
 
-__all__ = ("INTERFACES", "Check", "Need", "check", "missing")
+__all__ = ("Check", "Need", "check", "missing")
 
 Need = Capability | Fault | type | str
 """A capability declared yes, a fault, an optional interface, or a driver's ability by name."""
-
-INTERFACES: dict[Capability, type] = {
-    Capability.HOLD: Holder,
-    Capability.HOLD_RUNNING: Holder,
-    Capability.REQUEUE: Requeuer,
-    Capability.WATCH: Watcher,
-    Capability.CESSATION: CessationSignal,
-    Capability.OUTPUT: OutputReader,
-}
-"""The interface by which a declared capability is used."""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from dispatch_memory_async import Shape
 
 from .figures import a_call, a_change, a_thousand_times_the_objects, an_object
 from .measuring import Figure
+from .supervising import many_jobs
 
 WIDTH = 70
 
@@ -38,6 +39,7 @@ def main() -> None:
         (partial(a_change, 1_000), "asyncio"),
         *((partial(an_object, weighed, ended=ended), "asyncio") for ended in (False, True)),
         *((partial(a_thousand_times_the_objects, shape, largest), "asyncio") for shape in Shape),
+        *((partial(many_jobs, shape, min(largest, 10_000)), "asyncio") for shape in Shape),
     )
     table = sys.stderr if options.json else sys.stdout
     print(__doc__, f"{'':{WIDTH}} {'us a call':>10} {'over us':>10} {'figure':>9} {'aim':>9}", sep="\n", file=table)

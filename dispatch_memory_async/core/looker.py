@@ -1,0 +1,78 @@
+"""The looker: how a job is looked at through an adapter, one job or many at once."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import cast
+
+import anyio
+from ulid import ULID
+
+from ..model import Capabilities, Observation, OutcomeUnknownError, Support, Tristate, UnavailableError
+from ..model.base import altered
+from ..spi import INTERFACES, Adapter, CessationSignal, MultiFinder
+from .look import Look, has
+
+__all__ = ("Looker",)
+
+NO_ANSWER = (UnavailableError, OutcomeUnknownError)
+
+
+class Looker:
+    """Looks at jobs. What the scheduler does not answer makes a look that is not complete.
+
+    :param adapter: the scheduler
+    :param clock: gives the time, as an aware datetime
+    """
+
+    def __init__(self, adapter: Adapter, clock: Callable[[], datetime]) -> None:
+        self._adapter = adapter
+        self._clock = clock
+
+    async def capabilities(self) -> Capabilities:
+        """What the cluster can do and the adapter has a call for."""
+        said = await self._adapter.capabilities()
+        lacking = {able for able, interface in INTERFACES.items() if not isinstance(self._adapter, interface)}
+        if not any(has(said, able) for able in lacking):
+            return said
+        return altered(said, support={**said.support, **dict.fromkeys(lacking, Support(value=Tristate.NO))})
+
+    async def one(self, job_id: ULID) -> Look:
+        """A look at one job's objects."""
+        empty = Look(began_at=self._clock())
+        try:
+            return altered(empty, objects=await self._adapter.find(job_id))
+        except NO_ANSWER:
+            return altered(empty, complete=False)
+
+    async def many(self, job_ids: Sequence[ULID], *, patience: timedelta, concurrency: int) -> Mapping[ULID, Look]:
+        """A look at each of many jobs: in one call, where the adapter has such a one, else so many at the same time.
+
+        :param patience: how long to wait for the answer to a call
+        """
+        looks = {job_id: Look(began_at=self._clock(), complete=False) for job_id in job_ids}
+
+        async def one(job_id: ULID) -> None:
+            async with limiter:
+                with anyio.move_on_after(patience.total_seconds()):
+                    looks[job_id] = await self.one(job_id)
+
+        if not isinstance(self._adapter, MultiFinder):
+            limiter = anyio.CapacityLimiter(concurrency)
+            async with anyio.create_task_group() as group:
+                for job_id in job_ids:
+                    group.start_soon(one, job_id)
+            return looks
+        empty = Look(began_at=self._clock())
+        with suppress(*NO_ANSWER), anyio.move_on_after(patience.total_seconds()):
+            found: Mapping[ULID, tuple[Observation, ...]] = await self._adapter.find_many(job_ids)
+            return {job_id: altered(empty, objects=found[job_id]) for job_id in job_ids}
+        return looks
+
+    async def ask(self, job_id: ULID, look: Look) -> Look:
+        """The look with the answer to whether every execution of the job has ceased; the signal must be there."""
+        try:
+            signal = await cast("CessationSignal", self._adapter).cessation(job_id)
+        except NO_ANSWER:
+            return altered(look, complete=False)
+        return altered(look, ceased=signal.ceased)

@@ -1,0 +1,394 @@
+"""4.1: `Supervisor.run` brings many jobs on: woken by the watch and the records, polling, bounded, backing off."""
+
+import logging
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from typing import Any
+
+import anyio
+import pytest
+from ulid import ULID
+
+from dispatch_memory_async import (
+    Action,
+    Backend,
+    Capabilities,
+    Cause,
+    Config,
+    InvalidError,
+    Job,
+    NativePolicy,
+    Observation,
+    Policy,
+    Ref,
+    Rule,
+    Shape,
+    State,
+    UnavailableError,
+)
+from dispatch_memory_async.core import MemoryRecords, Observer, Operator, Status, Supervisor, WaitingFor
+from tests.support import MINUTE, SECOND, T0, job, loop_clock, run_virtually, ulid
+
+HOUR = timedelta(hours=1)
+AGAIN = Policy((Rule(causes=frozenset({Cause.NON_ZERO_EXIT}), action=Action.RESTART, limit=2, backoff=10 * MINUTE),))
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def loop(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+class Plain:
+    """An adapter without any optional interface."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self.calls: Counter[str] = Counter()
+
+    async def capabilities(self) -> Capabilities:
+        return await self.backend.capabilities()
+
+    async def start(
+        self, job: Job, submission: int, *, native: NativePolicy | None = None, deadline: datetime | None = None
+    ) -> Ref:
+        self.calls["start"] += 1
+        return await self.backend.start(job, submission, native=native, deadline=deadline)
+
+    async def open(self, ref: Ref, *, deadline: datetime | None = None) -> None:
+        await self.backend.open(ref, deadline=deadline)
+
+    async def stop(self, ref: Ref, *, deadline: datetime | None = None) -> None:
+        await self.backend.stop(ref, deadline=deadline)
+
+    async def get(self, ref: Ref) -> Observation:
+        return await self.backend.get(ref)
+
+    async def find(self, job_id: ULID) -> tuple[Observation, ...]:
+        self.calls["find"] += 1
+        return await self.backend.find(job_id)
+
+    async def aclose(self) -> None:
+        await self.backend.aclose()
+
+
+def whole(backend: Backend) -> Backend:
+    """The adapter with all that it has."""
+    return backend
+
+
+class World:
+    """A backend, records, and a supervisor that runs."""
+
+    def __init__(self, shape: Shape, make: Callable[[Backend], Any] = whole, **options: Any) -> None:
+        self.backend = Backend(Config(shape=shape), clock=loop_clock)
+        self.env = self.backend.env
+        self.adapter: Any = make(self.backend)
+        self.records = MemoryRecords()
+        self.supervisor = Supervisor(self.adapter, self.records, clock=loop_clock, **options)
+        self.operator = Operator(self.records, Supervisor(self.adapter, self.records, clock=loop_clock))
+        self.observer = Observer(self.adapter, self.records, clock=loop_clock)
+
+    async def status(self, number: int = 1) -> Status:
+        return await self.observer.get(ulid(number))
+
+    async def ref(self, number: int = 1) -> Ref:
+        (seen,) = await self.backend.find(ulid(number))
+        return seen.ref
+
+    async def until(self, holds: Callable[[Status], bool], number: int = 1, every: float = 0.01) -> Status:
+        """Wait, in virtual time, until the status is as it should be, looking every so many seconds."""
+        with anyio.fail_after(HOUR.total_seconds() * 3):
+            while not holds(status := await self.status(number)):  # noqa: ASYNC110  # nothing tells of it
+                await anyio.sleep(every)
+        return status
+
+
+@asynccontextmanager
+async def running(world: World) -> AsyncGenerator[World]:
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.supervisor.run)
+        yield world
+        group.cancel_scope.cancel()
+
+
+def virtually(loop: str, main: Callable[[], Awaitable[None]]) -> float:
+    """Run it; the answer is how many seconds of virtual time it took."""
+    took = 0.0
+
+    async def timed() -> None:
+        nonlocal took
+        await main()
+        took = anyio.current_time()
+
+    run_virtually(loop, timed)
+    return took
+
+
+def waits(status: Status) -> bool:
+    return status.waiting_for is WaitingFor.SCHEDULER
+
+
+def done(status: Status) -> bool:
+    return status.verdict is not None
+
+
+async def finished(world: World, number: int = 1) -> None:
+    """Let a job run, and succeed."""
+    await world.until(waits, number)
+    await world.env.run(await world.ref(number))
+    await world.env.finish(await world.ref(number))
+
+
+@pytest.mark.parametrize("make", [whole, Plain], ids=["whole", "plain"])
+def test_a_job_is_run_to_its_verdict(loop: str, shape: Shape, make: Callable[[Backend], Any]) -> None:
+    """CO-12, CO-13: with every optional interface, and with none."""
+
+    async def main() -> None:
+        async with running(World(shape, make)) as world:
+            await world.operator.submit(job())
+            await finished(world)
+            status = await world.until(done)
+            assert status.verdict is not None
+            assert status.verdict.state is State.SUCCEEDED
+
+    virtually(loop, main)
+
+
+def test_the_watch_and_the_records_wake_it(loop: str, shape: Shape) -> None:
+    """4.1: it does not wait for the next poll, which is a day away."""
+
+    async def main() -> None:
+        async with running(World(shape, poll=timedelta(days=1))) as world:
+            await anyio.sleep(1)
+            await world.operator.submit(job())
+            await finished(world)
+            await world.until(done)
+
+    assert virtually(loop, main) < 2
+
+
+def test_polling_is_enough(loop: str, shape: Shape) -> None:
+    """4.1: correctness never rests on the watch; without one it is the next poll that sees a change."""
+
+    async def main() -> None:
+        async with running(World(shape, Plain, poll=MINUTE)) as world:
+            await world.operator.submit(job())
+            await finished(world)
+            began = loop_clock()
+            await world.until(done, every=0.5)
+            assert loop_clock() - began <= MINUTE + SECOND
+
+    virtually(loop, main)
+
+
+def test_jobs_of_before_are_brought_on(loop: str, shape: Shape) -> None:
+    """CO-1: what a supervisor has left is gone on with by the next one."""
+
+    async def main() -> None:
+        world = World(shape)
+        await world.operator.submit(job())
+        async with running(world):
+            await finished(world)
+            await world.until(done)
+
+    virtually(loop, main)
+
+
+def test_a_wait_is_over_in_time(loop: str, shape: Shape) -> None:
+    """CO-8: a backoff of ten minutes, with a poll of an hour: it is restarted when it is over, not before."""
+
+    async def main() -> None:
+        async with running(World(shape, poll=HOUR)) as world:
+            await world.operator.submit(job(), AGAIN)
+            await world.until(waits)
+            await world.env.run(await world.ref())
+            await world.env.finish(await world.ref(), 1)
+            await world.until(lambda status: status.waiting_for is WaitingFor.POLICY_BACKOFF)
+            ended = loop_clock()
+            await world.until(waits, every=0.5)
+            assert 10 * MINUTE <= loop_clock() - ended <= 10 * MINUTE + SECOND
+
+    virtually(loop, main)
+
+
+def test_a_round_looks_at_all_jobs_at_once(loop: str, shape: Shape) -> None:
+    """4.1: for a hundred jobs at rest one look a poll, and no other."""
+
+    async def main() -> None:
+        async with running(World(shape, poll=MINUTE)) as world:
+            for number in range(1, 101):
+                await world.operator.submit(job(number))
+            await world.until(waits, 100)
+            await anyio.sleep(90)
+            before = len(await world.env.calls())
+            await anyio.sleep(600)
+            calls = Counter(record.call for record in (await world.env.calls())[before:])
+            assert calls == {"find_many": 10}
+
+    virtually(loop, main)
+
+
+class Narrow(Plain):
+    """It counts how many starts are under way at the same time; each takes a second."""
+
+    at_once = most = 0
+
+    async def start(
+        self, job: Job, submission: int, *, native: NativePolicy | None = None, deadline: datetime | None = None
+    ) -> Ref:
+        self.at_once += 1
+        self.most = max(self.most, self.at_once)
+        await anyio.sleep(1)
+        self.at_once -= 1
+        return await super().start(job, submission, native=native, deadline=deadline)
+
+
+async def submitted(world: World, *numbers: int) -> None:
+    """Put jobs down, and do nothing about them."""
+    idle = Supervisor(World(Shape.SLURM).backend, MemoryRecords(), clock=loop_clock)
+
+    async def nothing(_: ULID) -> None: ...
+
+    idle.step = nothing  # type: ignore[method-assign,assignment]
+    for number in numbers:
+        await Operator(world.records, idle).submit(job(number))
+
+
+def test_so_many_jobs_are_brought_on_at_once(loop: str, shape: Shape) -> None:
+    """4.1: it is bounded in concurrency, and uses what it has."""
+
+    async def main() -> None:
+        world = World(shape, Narrow, concurrency=4)
+        await submitted(world, *range(1, 21))
+        async with running(world):
+            for number in range(1, 21):
+                await world.until(waits, number)
+        assert world.adapter.most == 4
+        assert world.adapter.calls["start"] == 20
+
+    assert 5 <= virtually(loop, main) < 10
+
+
+class Hanging(Plain):
+    """The first start of job 1 never answers."""
+
+    async def start(
+        self, job: Job, submission: int, *, native: NativePolicy | None = None, deadline: datetime | None = None
+    ) -> Ref:
+        if (job.id, submission) == (ulid(1), 1):
+            await anyio.sleep_forever()
+        return await super().start(job, submission, native=native, deadline=deadline)
+
+
+def test_a_call_that_hangs_keeps_no_other_job_waiting(loop: str, shape: Shape) -> None:
+    """CO-3: the others go on; that start is given up, looked for, and made again with the next number."""
+
+    async def main() -> None:
+        world = World(shape, Hanging)
+        await submitted(world, 1, 2)
+        async with running(world):
+            await world.until(waits, 2)
+            assert loop_clock() < T0 + SECOND
+            assert (await world.status(1)).waiting_for is WaitingFor.ACT
+            assert (await world.until(waits, 1, every=0.5)).submission == 2
+            assert len(await world.env.objects()) == 2
+
+    virtually(loop, main)
+
+
+@pytest.mark.parametrize("call", ["find_many", "start"])
+def test_it_backs_off(loop: str, shape: Shape, call: str) -> None:
+    """4.1: unavailable for ten minutes: it is asked less and less often, at last every minute; then the job goes on."""
+
+    async def main() -> None:
+        world = World(shape)
+        await submitted(world, 1)
+
+        def early(_: object) -> bool:
+            return loop_clock() < T0 + 10 * MINUTE
+
+        await world.env.fail_calls(call, UnavailableError("no"), times=1000, when=early)
+        async with running(world):
+            await world.until(waits, every=0.5)
+            assert T0 + 10 * MINUTE <= loop_clock() <= T0 + 11 * MINUTE + SECOND
+            asked = [record.at for record in await world.env.calls() if isinstance(record.outcome, UnavailableError)]
+            # at once, after 5 s, and then after 10, 20, 40, 60, 60, ... more
+            assert [(at - T0).total_seconds() for at in asked] == [0, 5, 15, 35, 75, *range(135, 600, 60)]
+
+    virtually(loop, main)
+
+
+def test_what_can_never_be_started_waits_for_a_person(loop: str, shape: Shape) -> None:
+    """CO-12: it comes to rest with a reason, and a person can send it on."""
+
+    async def main() -> None:
+        async with running(World(shape)) as world:
+            await world.env.fail_calls("start", InvalidError("no such queue"))
+            await world.operator.submit(job())
+            status = await world.until(lambda status: status.waiting_for is WaitingFor.HOLD)
+            assert status.held_by == "policy"
+            assert "no such queue" in status.why
+            await world.operator.release(ulid(1), "ann")
+            assert (await world.until(waits)).submission == 1
+
+    virtually(loop, main)
+
+
+class Faulty(Plain):
+    """It has a fault: it cannot start job 1."""
+
+    async def start(
+        self, job: Job, submission: int, *, native: NativePolicy | None = None, deadline: datetime | None = None
+    ) -> Ref:
+        if job.id == ulid(1):
+            raise ValueError("a fault of the adapter")
+        return await super().start(job, submission, native=native, deadline=deadline)
+
+
+def test_an_adapter_that_fails_for_one_job_fails_for_that_alone(
+    loop: str, shape: Shape, caplog: pytest.LogCaptureFixture
+) -> None:
+    """4.1: what an adapter must not raise is logged, and the other jobs go on."""
+
+    async def main() -> None:
+        world = World(shape, Faulty)
+        await submitted(world, 1, 2)
+        async with running(world):
+            await world.until(waits, 2)
+            assert (await world.status(1)).waiting_for is WaitingFor.ACT
+
+    with caplog.at_level(logging.ERROR):
+        virtually(loop, main)
+    assert [record.getMessage() for record in caplog.records] == [f"job {ulid(1)}: its step failed"]
+
+
+def test_two_of_them_do_everything_once(loop: str, shape: Shape) -> None:
+    """4.1: several supervisors on the same records are safe: fifty jobs, each with one object and one execution."""
+
+    async def main() -> None:
+        world = World(shape)
+        await submitted(world, *range(1, 51))
+        other = Supervisor(world.backend.view(), world.records, clock=loop_clock)
+        async with running(world), anyio.create_task_group() as group:
+            group.start_soon(other.run)
+            for number in range(1, 51):
+                await finished(world, number)
+            for number in range(1, 51):
+                await world.until(done, number)
+            group.cancel_scope.cancel()
+        truths = await world.env.objects()
+        assert len(truths) == 50
+        assert all(len(truth.executions) == 1 for truth in truths)
+
+    virtually(loop, main)
+
+
+def test_what_it_is_given(shape: Shape) -> None:
+    """4.1: nothing that would make it spin, or do nothing for ever."""
+    world = World(shape)
+    wrong: tuple[dict[str, Any], ...] = ({"poll": timedelta(0)}, {"patience": -SECOND}, {"concurrency": 0})
+    for given in wrong:
+        with pytest.raises(InvalidError, match=f"{next(iter(given))}: found"):
+            Supervisor(world.backend, world.records, **given)
