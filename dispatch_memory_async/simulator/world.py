@@ -76,6 +76,7 @@ class World:
         self.concerned = 1
         """The number of the job that is being looked into."""
         self.faults = True
+        self._observed_at: datetime | None = None
         self._moment = 0
         self._serial = 0
 
@@ -234,6 +235,9 @@ class World:
 
     async def observe(self, why: Flight | Deed = TIME) -> None:
         """Compare the ground truth with what it was before."""
+        if why is TIME and self.now == self._observed_at:
+            return  # nothing has happened since
+        self._observed_at = self.now
         truths = await self.backend.env.objects()
         for case in self.cases:
             mine = [truth for truth in truths if truth.job.id == case.job.id] if len(self.cases) > 1 else truths
