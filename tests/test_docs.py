@@ -98,7 +98,7 @@ def first_line(block: Block) -> str:
 
 
 WITH_CODE = [page for page in PAGES if runnable(page)]
-WITH_FILES = [page for page in PAGES if any(block.file for block in blocks(page))]
+WITH_FILES = [page for page in PAGES if any(block.file or block.language == "console" for block in blocks(page))]
 
 
 @pytest.mark.parametrize("event_loop", ["asyncio", "trio"])

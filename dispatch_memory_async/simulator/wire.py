@@ -102,6 +102,7 @@ class Probe:
         await self._before_reading("find")
         self._actor.look = self._world.moment()
         self._actor.found = await self._backend.find(job_id)
+        self._world.note(Kind.CALL, f"looks, and sees {_seen(self._actor.found)}", self._actor)
         await self._world.observe()
         await park()
         return self._actor.found
@@ -110,6 +111,7 @@ class Probe:
         self._able(Capability.CESSATION)
         await self._before_reading("cessation")
         said = await self._backend.cessation(what)
+        self._world.note(Kind.CALL, f"asks, and all has ceased: {'yes' if said.ceased else 'no'}", self._actor)
         await self._world.observe()
         await park()
         return said
@@ -180,3 +182,8 @@ class Probe:
         if flight.error:
             raise flight.error
         return flight.reply
+
+
+def _seen(found: tuple[Observation, ...]) -> str:
+    states = [f"{seen.state} ({seen.cause})" if seen.cause else str(seen.state) for seen in found]
+    return ", ".join(states) or "nothing"

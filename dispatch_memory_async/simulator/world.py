@@ -13,7 +13,22 @@ from typing import Any
 
 from ulid import ULID
 
-from ..core import Hold, MemoryRecords, Operator, Record, Status, Supervisor, WhileRunning
+from ..core import (
+    Ask,
+    Charge,
+    Chosen,
+    End,
+    Hold,
+    Intent,
+    MemoryRecords,
+    Operator,
+    Record,
+    Said,
+    Status,
+    Supervisor,
+    Verdict,
+    WhileRunning,
+)
 from ..memory import Backend, Execution, call_start, crash_between_steps
 from ..model import (
     Capabilities,
@@ -464,9 +479,25 @@ def _differences(before: Record, after: Record) -> str:
     return ", ".join(said) or "nothing new"
 
 
-def _brief(found: object) -> str:
-    if isinstance(found, Hold):
-        marks = "acknowledged " * found.acked + "withdrawn " * found.refused
-        return f"{marks}instance {found.instance} by {found.by}"
-    kind = getattr(found, "kind", None)
-    return f"{kind}" if kind else "none" if found is None else repr(found)[:160]
+def _brief(found: object) -> str:  # noqa: PLR0911  # a line each
+    match found:
+        case None:
+            return "none"
+        case Hold():
+            marks = "acknowledged " * found.acked + "withdrawn " * found.refused
+            return f"{marks}instance {found.instance} by {found.by}"
+        case Chosen():
+            why = f", stopped for {found.stopped_for}" if found.stopped_for else ""
+            return f"submission {found.submission}, restarts {found.restarts}{why}"
+        case Intent():
+            return str(found.kind)
+        case End() | Verdict():
+            return f"{found.state} ({found.cause})" if found.cause else str(found.state)
+        case Charge():
+            return "to no rule" if found.rule is None else f"to rule {found.rule + 1}"
+        case Said():
+            return f"by {found.ask.by}"
+        case Ask():
+            return f"by {found.by}"
+        case _:
+            return str(found)

@@ -1,0 +1,109 @@
+"""US-4, SIM-6, SIM-8: `dispatch-memory simulate` and `replay`."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dispatch_memory_async.cli import main
+from dispatch_memory_async.simulator import finished
+
+ROOT = Path(__file__).parents[2]
+SHORT = ("--steps", "20", "--processes", "1")
+BROKEN = ("--shape", "kubeflow", "--seeds", "11", "--mutant", "18")
+"""A hold is acknowledged when it is asked: seed 10 shows it."""
+
+
+def test_many_seeds_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    """SIM-8: both shapes, the first seed and the last in the report, and what happened how often."""
+    assert main(["simulate", "--from", "3", "--seeds", "4", "--jobs", "2", *SHORT]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.splitlines()[-1] == "8 runs, seeds 3 to 6: 0 with a violation"
+    assert any(line.startswith("intent Start ") for line in printed.out.splitlines())
+    first, *progress = printed.err.splitlines()
+    assert first == "seeds 3 to 6, slurm, kubeflow"
+    assert progress[-1].startswith("8/8 runs, ")
+    assert progress[-1].endswith("/s, 0 with a violation")
+
+
+def test_a_violation_is_shrunk_and_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """SIM-6: exit status 1, the story, and the line that plays it again; which does."""
+    assert main(["simulate", *BROKEN]) == 1
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[-1] == "11 runs, seeds 0 to 10: 1 with a violation"
+    assert any(line.startswith("I4 is broken in step ") for line in printed)
+    (again,) = [line for line in printed if line.startswith("To play it again: dispatch-memory replay 10 ")]
+    assert main(again.partition("dispatch-memory ")[2].split()) == 1
+    assert "I4 in step" in capsys.readouterr().out
+
+
+def test_what_happened_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--shape", "slurm", "--seeds", "2", "--json", *SHORT]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["total"], told["done"]) == (2, 2)
+    assert {outcome["config"]["seed"] for outcome in told["outcomes"]} == {0, 1}
+
+
+def test_a_replay_stops_and_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    """SIM-5: the trace, the records and the ground truth as they stand after that step."""
+    assert main(["replay", "7", "--shape", "kubeflow", "--stop-at", "9"]) == 0
+    printed = capsys.readouterr().out
+    steps = [int(line[:4]) for line in printed.splitlines() if line[:4].strip().isdigit()]
+    assert steps
+    assert max(steps) <= 9
+    assert "record of job 1: Record(" in printed
+    assert "object 1: Truth(" in printed
+    assert main(["replay", "7", "--shape", "kubeflow", "--stop-at", "9", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["digest"] in printed
+    assert [entry["step"] for entry in told["trace"]] == steps
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["simulate", "--seeds", "0"], "--seeds and --processes: expected at least 1"),
+        (["simulate", "--jobs", "0"], "SimConfig.jobs: found 0, expected at least 1"),
+        (["simulate", "--mutant", "29", "--seeds", "1", "--processes", "1"], "SimConfig.mutant: found 29"),
+        (["simulate", "--from", "-1"], "SimConfig.seed: found -1"),
+        (["simulate", "--resume", "/nowhere/at/all", "--seeds", "1"], "/nowhere/at/all"),
+        (["replay", "0", "--mutant", "30"], "SimConfig.mutant: found 30"),
+        (["replay", "0", "--only", "1,b"], "argument --only: invalid"),
+        (["replay", "b"], "argument SEED: invalid int value: 'b'"),
+    ],
+)
+def test_bad_use_is_told(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """US-4: exit status 2, and no traceback."""
+    assert main(arguments) == 2
+    printed = capsys.readouterr()
+    assert words in printed.err
+    assert "Traceback" not in printed.err
+
+
+def test_an_interrupted_run_tells_what_was_done_and_goes_on(tmp_path: Path) -> None:
+    """US-4, SIM-8: Ctrl-C tells what was done until then; the same line again goes on with the rest."""
+    file = tmp_path / "outcomes"
+    command = [sys.executable, "-m", "dispatch_memory_async", "simulate", "--seeds", "100000", "--resume", str(file)]
+    process = subprocess.Popen(  # noqa: S603  # our own interpreter
+        [*command, *SHORT],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+    )
+    while len(finished(file)) < 3:
+        assert process.poll() is None
+        time.sleep(0)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate()
+    assert process.returncode == 130, err
+    done = len(finished(file))
+    assert "of 200000 runs, seeds 0 to 99999: 0 with a violation" in out.splitlines()[-1]
+    assert "Traceback" not in err
+    assert done >= 3
