@@ -188,13 +188,15 @@ class _Run:
 
     async def _settle(self) -> None:
         """Bring on the jobs that something has happened to, and let start what can, until all is said."""
-        while self._touched:
+        while True:
             while self._touched:
                 job = next(iter(self._touched))
                 del self._touched[job]
                 if not job.verdict:
                     await self._bring_on(job)
             await self._schedule()
+            if not self._touched:
+                return
 
     async def _bring_on(self, job: _Job) -> None:
         """Let the core make its steps until it waits. That an execution began asks nothing of it."""
