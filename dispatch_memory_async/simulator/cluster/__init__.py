@@ -1,4 +1,4 @@
-"""Cluster mode: a workload run on a modelled cluster in virtual time, so that one sees what a recovery policy does to it.
+"""Cluster mode: a workload run on a modelled cluster in virtual time, so that one sees what a policy does to it.
 
 Jobs come from a trace in the Standard Workload Format, or from a mix that is made up. The real core sees to them,
 through the SPI, on the adapter in memory; nodes, queue, failures and preemption are the model's.

@@ -27,8 +27,8 @@ class Cluster(Value, frozen=True, kw_only=True):
     """A cluster of equal nodes.
 
     A node that fails kills what runs on it, but nobody knows that yet: the scheduler gives the execution up after
-    ``detection`` (Slurm) or shows it as wedged (Kubeflow), and that its processes are dead is certain only once the node
-    was fenced or repaired.
+    ``detection`` (Slurm) or shows it as wedged (Kubeflow), and that its processes are dead is certain only once the
+    node was fenced or repaired.
 
     :ivar nodes: how many nodes
     :ivar queue: who starts when

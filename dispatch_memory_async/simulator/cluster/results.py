@@ -123,7 +123,9 @@ class Table:
         lines = [head, *(_cells(name, row) for name, row in self.rows.items())]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         return "\n".join(
-            "  ".join([first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))])
+            "  ".join(
+                [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))]
+            )
             for first, *rest in lines
         )
 

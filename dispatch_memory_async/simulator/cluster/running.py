@@ -69,9 +69,7 @@ async def compare(policies: Mapping[str, Policy], workload: Sequence[Work], clus
     :param policies: the policies, by name
     :raises InvalidError: see :func:`run_workload`
     """
-    return Table(
-        {name: (await run_workload(workload, cluster, policy)).summary() for name, policy in policies.items()}
-    )
+    return Table({name: (await run_workload(workload, cluster, policy)).summary() for name, policy in policies.items()})
 
 
 @dataclass(eq=False, slots=True)
