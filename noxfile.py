@@ -81,7 +81,7 @@ def mutants(session: nox.Session) -> None:
 
 @nox.session
 def fidelity(session: nox.Session) -> None:
-    """The conformance suite on a real Slurm, which is installed by apt and brought up here: on a Debian, as root."""
+    """The suite and the scripts on a real Slurm, installed by apt and brought up here: on a Debian, as root."""
     install(session, "test")
     session.run("sh", "tests/fidelity/install.sh", external=True)
     session.run("python", "-m", "tests.fidelity", *session.posargs)
@@ -89,9 +89,9 @@ def fidelity(session: nox.Session) -> None:
 
 @nox.session
 def matrix(session: nox.Session) -> None:
-    """The conformance suite on broken adapters: every check catches one, and every one that shows is caught."""
+    """The conformance suites on broken adapters and cores: each check catches one, each one that shows is caught."""
     install(session, "test")
-    session.run("python", "-m", "pytest", "-m", "matrix", "tests/conformance/test_matrix.py", *session.posargs)
+    session.run("python", "-m", "pytest", "-m", "matrix", "tests/conformance", *session.posargs)
 
 
 @nox.session

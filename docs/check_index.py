@@ -1,4 +1,4 @@
-"""The ``check-index`` directive: every check of the conformance suite, what it shows, and what it needs."""
+"""The ``check-index`` directive: every check of a conformance suite, what it shows, and what it needs."""
 
 from itertools import groupby
 
@@ -7,7 +7,7 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from dispatch_memory_async.conformance import BACKEND, Check, Fault
+from dispatch_memory_async.conformance import BACKEND, CORE, Check, Fault
 from dispatch_memory_async.conformance.checks import Need
 from dispatch_memory_async.model import Capability
 
@@ -34,13 +34,18 @@ def kind(check: Check) -> str:
     return check.id.partition(".")[0]
 
 
+SUITES = {"backend": BACKEND, "core": CORE}
+
+
 class CheckIndex(SphinxDirective):
-    """A list table of all checks."""
+    """List tables of all checks of the suite that is named."""
+
+    required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         """Make the tables, one for each kind of check."""
         lines: list[str] = []
-        for name, checks in groupby(BACKEND, kind):
+        for name, checks in groupby(SUITES[self.arguments[0]], kind):
             lines += [f".. rubric:: {name}", "", ".. list-table::", "   :header-rows: 1", "   :widths: 28 40 12 20", ""]
             lines += ["   * - Check", "     - Shows", "     - Rules", "     - Needs"]
             for check in checks:

@@ -15,8 +15,8 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 ROOT = Path(__file__).parent.parent
-RULES = {"SL": 14, "KF": 11, "TM": 7, "LT": 4, "WA": 5, "NP": 3}
-_ID = re.compile(r"\b(SL|KF|TM|LT|WA|NP)-(\d+)(?: to (?:\1-)?(\d+))?\b")
+RULES = {"SL": 14, "KF": 11, "TM": 7, "LT": 4, "WA": 5, "NP": 3, "CO": 16}
+_ID = re.compile(r"\b(SL|KF|TM|LT|WA|NP|CO)-(\d+)(?: to (?:\1-)?(\d+))?\b")
 
 
 def named(text: str) -> Iterator[str]:

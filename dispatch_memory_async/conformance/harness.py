@@ -7,11 +7,13 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 import anyio
+from ulid import ULID
 
 from ..model import Ref, Value
+from ..model.kinds import Count, Moment
 from ..spi import Adapter
 
-__all__ = ("ABILITIES", "Cluster", "Driver", "Fault", "Harness", "Timings", "Traits")
+__all__ = ("ABILITIES", "Cluster", "Driver", "Execution", "Fault", "Harness", "Timings", "Traits")
 
 ABILITIES = (
     "run",
@@ -197,6 +199,19 @@ class Driver(Protocol):
         ...
 
 
+class Execution(Value, frozen=True, kw_only=True):
+    """One execution, as it really was: its processes, not what the scheduler believes about them.
+
+    :ivar epoch: the epoch that it ran with
+    :ivar started_at: when it began
+    :ivar ended_at: when its processes died; ``None`` while they live
+    """
+
+    epoch: Count
+    started_at: Moment
+    ended_at: Moment | None
+
+
 class Cluster(ABC):
     """One fresh, empty cluster, with one client: the adapter under test.
 
@@ -217,6 +232,10 @@ class Cluster(ABC):
 
     async def another(self, *, read_only: bool = False) -> Adapter | None:  # noqa: ARG002
         """Another client of the same cluster; ``None`` if there can be none."""
+        return None
+
+    async def executions(self, job_id: ULID) -> tuple[Execution, ...] | None:  # noqa: ARG002
+        """The ground truth: all executions of a job, in the order in which they began; ``None`` if nobody can tell."""
         return None
 
     def inject(self, fault: Fault, call: str) -> AbstractAsyncContextManager[None]:

@@ -10,11 +10,12 @@ from .. import model
 from .backend import BACKEND
 from .bed import Bed
 from .checks import Check, missing
+from .core import CORE
 from .findings import CheckFailed, CheckSkipped
 from .harness import Harness
 from .report import Outcome, Report, Result
 
-__all__ = ("SUITE_VERSION", "run_backend", "run_check")
+__all__ = ("SUITE_VERSION", "run_backend", "run_check", "run_core")
 
 NOBODYS = (sysconfig.get_path("stdlib"), str(Path(model.__file__).parent))
 """Where no author of an adapter looks for what they did: an error is put down to who called there."""
@@ -66,10 +67,32 @@ async def run_backend(
     :param select: which checks; all, if ``None``
     :param each: told every result as it comes
     """
+    return await _run("backend", BACKEND, harness, select, each)
+
+
+async def run_core(
+    harness: Harness, *, select: Callable[[Check], bool] | None = None, each: Callable[[Result], None] | None = None
+) -> Report:
+    """Run the core suite: an operator, an observer and supervisors on top of the adapter.
+
+    :param harness: the adapter's harness
+    :param select: which checks; all, if ``None``
+    :param each: told every result as it comes
+    """
+    return await _run("core", CORE, harness, select, each)
+
+
+async def _run(
+    suite: str,
+    checks: Iterable[Check],
+    harness: Harness,
+    select: Callable[[Check], bool] | None,
+    each: Callable[[Result], None] | None,
+) -> Report:
     results: list[Result] = []
-    for check in BACKEND:
+    for check in checks:
         if select is None or select(check):
             results.append(await run_check(check, harness))
             if each is not None:
                 each(results[-1])
-    return Report(suite=f"backend suite {SUITE_VERSION}", harness=harness.name, results=tuple(results))
+    return Report(suite=f"{suite} suite {SUITE_VERSION}", harness=harness.name, results=tuple(results))

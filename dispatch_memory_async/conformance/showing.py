@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, MutableMapping
 
-from ..model import Observation, Ref, State
+from ..model import Observation, Ref, State, Value
 from ..model.base import altered
 
 __all__ = ("apart", "note", "one_object", "showing", "text", "timeless")
@@ -44,8 +44,8 @@ def timeless(seen: Observation) -> Observation:
     return altered(seen, observed_at=None)
 
 
-def showing(seen: Observation | None, fields: Iterable[str]) -> dict[str, object]:
-    """What an observation shows in these fields."""
+def showing(seen: Value | None, fields: Iterable[str]) -> dict[str, object]:
+    """What an observation, or another value, shows in these fields."""
     return {name: getattr(seen, name) for name in fields}
 
 

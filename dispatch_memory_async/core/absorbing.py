@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from ..model import Capabilities, Capability, Cause, Observation, State
 from ..model.base import altered
 from .look import Look, chosen, ending, extras, has, holdable, wedged
-from .record import POLICY, SKEW, Charge, Chosen, End, Intent, Kind, Record, WhileRunning
+from .record import POLICY, SKEW, Charge, Chosen, End, Intent, Kind, Record, Said, WhileRunning
 
 __all__ = ("absorb", "settled_at")
 
@@ -130,7 +130,7 @@ def _follow(record: Record, look: Look, now: datetime) -> Record:
 
 
 def _ended(record: Record, end: End) -> Record:
-    """An end goes into the record; what was read and charged for it before stays."""
+    """An end goes into the record; what was read, charged and said for it before stays."""
     before = record.end
     if before is None or (before.submission, before.restarts) != (end.submission, end.restarts):
         return altered(record, end=end)
@@ -138,10 +138,12 @@ def _ended(record: Record, end: End) -> Record:
         end = altered(end, cause=before.cause, exit_code=before.exit_code if end.exit_code is None else end.exit_code)
     if before.key == end.key:
         return altered(record, end=altered(end, seen_at=before.seen_at))
-    charged = record.charged
-    if charged and charged.end == before.key:
+    charged, word = record.charged, record.word
+    if charged and charged.end == before.key:  # the restart has begun: we have ended the wedge
         charged = Charge(end.key, charged.rule)
-    return altered(record, end=end, charged=charged)
+        if word and word.end == before.key:
+            word = Said(end.key, word.ask)
+    return altered(record, end=end, charged=charged, word=word)
 
 
 def _acknowledge(record: Record, look: Look, capabilities: Capabilities) -> Record:

@@ -7,6 +7,7 @@ from ..model import (
     Capabilities,
     Capability,
     DispatchError,
+    FinishedError,
     InvalidError,
     OutcomeUnknownError,
     Ref,
@@ -58,15 +59,15 @@ def remembered(before: Record, after: Record) -> Record:
     return altered(after, past=(*before.past, was)[-PAST:])
 
 
-def intended(record: Record, act: Act, identity: str, deadline: datetime) -> Record:
+def intended(record: Record, act: Act, version: int, deadline: datetime) -> Record:
     """The record with the intent of an act in it; a restart is charged in the same write.
 
-    :param identity: the intent's own identity
+    :param version: the version in which it is written, which no other intent of the job has
     :param deadline: the act's deadline
     """
     number = act.submission if isinstance(act, Start | Stop) else record.chosen.submission if record.chosen else 1
     intent = Intent(
-        id=identity,
+        id=version,
         kind=_KINDS[type(act)],
         submission=number,
         ref=None if isinstance(act, Start) else act.ref,
@@ -114,7 +115,7 @@ def _refused(record: Record, intent: Intent, error: DispatchError) -> Record:
     """After a definite refusal.
 
     A start gives its number back; if it can never be made as it is, the job waits for a person. A stale hold takes a
-    higher instance. What we could not stop was not stopped by us.
+    higher instance. What we could not stop was not stopped by us. What cannot be requeued is submitted anew.
     """
     if intent.kind is Kind.START and record.submission == intent.submission:
         record = altered(record, submission=intent.submission - 1)
@@ -122,6 +123,8 @@ def _refused(record: Record, intent: Intent, error: DispatchError) -> Record:
     if intent.kind is Kind.HOLD and isinstance(error, StaleError) and record.hold:
         instance = max(record.hold_counter, error.current or 0) + 1
         return altered(record, hold=altered(record.hold, instance=instance), hold_counter=instance)
+    if intent.kind is Kind.REQUEUE and isinstance(error, FinishedError | UnsupportedError) and record.chosen:
+        return altered(record, chosen=altered(record.chosen, requeueable=False))
     if intent.kind is Kind.STOP and record.chosen:
         return altered(record, chosen=altered(record.chosen, stopped_for=None))
     return record

@@ -100,6 +100,7 @@ class Chosen(Value, frozen=True, kw_only=True):
     :ivar restarts: its restart counter, as last seen
     :ivar may_have_run: whether it can have had an execution
     :ivar stopped_for: why we stopped it
+    :ivar requeueable: whether the scheduler has not refused yet to requeue what has ended
     """
 
     submission: Submission
@@ -107,12 +108,13 @@ class Chosen(Value, frozen=True, kw_only=True):
     restarts: Count = 0
     may_have_run: bool = False
     stopped_for: StoppedFor | None = None
+    requeueable: bool = True
 
 
 class Intent(Value, frozen=True, kw_only=True):
     """The one act that may be under way. It is called at most once, by the process that wrote it.
 
-    :ivar id: its own identity
+    :ivar id: the version of the record in which it was first written
     :ivar kind: what it does
     :ivar submission: the number of the object that it is done to, or that it makes
     :ivar ref: the ref that it names the object by; ``None`` for a start
@@ -120,7 +122,7 @@ class Intent(Value, frozen=True, kw_only=True):
     :ivar deadline: its call's deadline
     """
 
-    id: str
+    id: Count
     kind: Kind
     submission: Submission
     ref: Ref | None = None

@@ -309,6 +309,7 @@ def _restarted(
     if not proven(record, status, capabilities):  # 31
         return _unproven(capabilities)
     requeueable = seen is not None and seen.state.ended and not seen.from_history and not seen.requeue_bit
-    if seen is not None and requeueable and has(capabilities, Capability.REQUEUE):  # 32
+    refused = record.chosen is not None and not record.chosen.requeueable
+    if seen is not None and requeueable and not refused and has(capabilities, Capability.REQUEUE):  # 32
         return Requeue(seen.ref, decision)
     return Start(record.submission + 1, decision)  # 33

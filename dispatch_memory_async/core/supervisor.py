@@ -145,7 +145,7 @@ class Supervisor:
         native = await self._compiled(record, act)
         if native:
             record = altered(record, covered=native.covered)
-        intending = intended(record, act, str(ULID()), self._clock() + self._patience)
+        intending = intended(record, act, before.version + 1, self._clock() + self._patience)
         intent = cast("Intent", intending.intent)
         kept = await self._put(before, intending)
         if kept is None:

@@ -5,8 +5,9 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 from anyio.lowlevel import checkpoint
+from ulid import ULID
 
-from ..conformance.harness import ABILITIES, Cluster, Fault, Harness, Traits
+from ..conformance.harness import ABILITIES, Cluster, Execution, Fault, Harness, Traits
 from ..model import OutcomeUnknownError
 from ..registry import AdapterConfig
 from ..spi import Adapter
@@ -42,6 +43,13 @@ class MemoryCluster(Cluster):
 
     async def another(self, *, read_only: bool = False) -> Adapter:
         return self.backend.view(read_only)
+
+    async def executions(self, job_id: ULID) -> tuple[Execution, ...]:
+        began = (one for item in await self.driver.objects() if item.job.id == job_id for one in item.executions)
+        return tuple(
+            Execution(epoch=one.epoch, started_at=one.started_at, ended_at=one.ended_at)
+            for one in sorted(began, key=lambda one: one.started_at)
+        )
 
     @asynccontextmanager
     async def inject(self, fault: Fault, call: str) -> AsyncGenerator[None]:

@@ -225,7 +225,7 @@ def drawn(shape: Shape, rng: Random) -> Options:
 class Intention:
     """An intent as it was written, and what stood in the record then."""
 
-    id: str
+    id: int
     kind: Kind
     submission: int
     instance: int | None
@@ -415,7 +415,7 @@ class World:
         self.known = Known()
         self.actors: list[Actor] = []
         self.flights: list[Flight] = []
-        self.called: set[str] = set()
+        self.called: set[int] = set()
         self.restarted: dict[int, set[EndKey]] = {}
         """The ends after which each rule has restarted it: one that nobody could see was restarted again for free."""
         self.acked_by: int = 0

@@ -326,10 +326,10 @@ PROTECTIONS = (
 
 
 @contextmanager
-def taken_back(protection: Protection) -> Generator[None]:
-    """Without that protection, inside the block."""
+def taken_back(*changes: Change) -> Generator[None]:
+    """With functions changed so, inside the block."""
     with ExitStack() as stack:
-        for function, out, put_in in protection.changes:
+        for function, out, put_in in changes:
             assert isinstance(function, FunctionType)
             stack.callback(setattr, function, "__code__", function.__code__)
             function.__code__ = _changed(function, out, put_in)

@@ -109,7 +109,7 @@ def intent(kind: Kind, number: int = 1, **fields: Any) -> Intent:
     """An act that may be under way."""
     exact = None if kind is Kind.START else ref(number)
     given: dict[str, Any] = {
-        "id": "a",
+        "id": 7,
         "kind": kind,
         "submission": number,
         "ref": exact,

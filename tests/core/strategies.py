@@ -51,7 +51,7 @@ CHOSEN = st.builds(
 )
 INTENTS = st.builds(
     Intent,
-    id=TEXTS,
+    id=COUNTS,
     kind=st.sampled_from(Kind),
     submission=SUBMISSIONS,
     ref=st.none() | REFS,

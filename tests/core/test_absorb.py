@@ -21,6 +21,7 @@ from dispatch_memory_async import (
     StaleError,
     State,
     UnavailableError,
+    UnsupportedError,
 )
 from dispatch_memory_async.core.absorbing import absorb, settled_at
 from dispatch_memory_async.core.acts import Act, answered, intended, written
@@ -28,6 +29,7 @@ from dispatch_memory_async.core.look import Look
 from dispatch_memory_async.core.record import (
     POLICY,
     Charge,
+    End,
     Intent,
     Kind,
     Record,
@@ -71,6 +73,7 @@ from tests.core.samples import (
     wedge,
     without,
 )
+from tests.core.samples import said as word
 from tests.support import MINUTE, SECOND, T0
 
 SKEW = 2 * SECOND
@@ -452,6 +455,22 @@ def test_an_end_outlives_its_object(before: Any) -> None:
     assert taken(record(end=before), at=LATER).end == before
 
 
+@pytest.mark.parametrize(
+    ("of_end", "charged", "moves"),
+    [
+        (wedge(), wedge(), True),  # we are ending it, on that word
+        (wedge(), None, False),  # it vanished by itself, and may have been run again before
+        (end(submission=2), wedge(), False),
+    ],
+)
+def test_a_persons_word_outlives_the_wedge_that_we_end(of_end: End, charged: End | None, moves: bool) -> None:
+    """A5, CO-14: what was said of a wedge holds for its vanishing, if that is ours."""
+    charge = Charge(charged.key, 0) if charged else None
+    before = record(end=wedge(), word=word(of_end.key), charged=charge, counts=(1,))
+    expected = word(gone().key) if moves else word(of_end.key)
+    assert taken(before, able=KUBEFLOW, at=LATER).word == expected
+
+
 def test_a_charge_moves_with_the_wedge() -> None:
     """A5, CO-8: a wedge and the vanishing of what was wedged are one end, charged once."""
     before = record(end=wedge(), charged=Charge(wedge().key, 0), counts=(1,), chosen=of(stopped_for=StoppedFor.RESTART))
@@ -583,8 +602,8 @@ def test_an_unclear_reply(error: DispatchError, kind: Kind) -> None:
 
 def test_a_reply_to_another_intent() -> None:
     """CO-1: a reply counts only while its intent is the one that stands."""
-    mine = intent(Kind.STOP, id="mine")
-    other = record(intent=intent(Kind.OPEN, id="other"))
+    mine = intent(Kind.STOP, id=1)
+    other = record(intent=intent(Kind.OPEN, id=2))
     for said in (None, UnavailableError("no")):
         assert answered(other, mine, said, SLURM) is other
         assert answered(record(), mine, said, SLURM) == record()
@@ -614,7 +633,15 @@ def test_another_act_answered(kind: Kind) -> None:
 def test_an_act_refused(kind: Kind, error: DispatchError) -> None:
     """Replies: nothing changed, so the act is settled."""
     before = record(end=end(), intent=intent(kind, instance=1), hold=hold())
-    assert reply(before, error) == altered(before, intent=None)
+    if kind is not Kind.REQUEUE or not isinstance(error, FinishedError):
+        assert reply(before, error) == altered(before, intent=None)
+
+
+@pytest.mark.parametrize("error", [FinishedError("never"), UnsupportedError("cannot")])
+def test_a_requeue_refused_for_good(error: DispatchError) -> None:
+    """CO-11, CO-12: such an object is not requeued any more; what was charged stays charged."""
+    before = record(end=end(), intent=intent(Kind.REQUEUE), charged=Charge(end().key, 0), counts=(1,))
+    assert reply(before, error) == altered(before, intent=None, chosen=of(requeueable=False))
 
 
 def test_a_stale_hold_takes_a_higher_instance() -> None:
@@ -637,24 +664,24 @@ def test_a_stop_refused() -> None:
 @pytest.mark.parametrize(
     ("act", "expected"),
     [
-        (Start(1), Intent(id="i", kind=Kind.START, submission=1, deadline=DEADLINE)),
-        (Open(ref()), Intent(id="i", kind=Kind.OPEN, submission=1, ref=ref(), deadline=DEADLINE)),
-        (Stop(ref(9), 9), Intent(id="i", kind=Kind.STOP, submission=9, ref=ref(9), deadline=DEADLINE)),
-        (Requeue(ref(), Restart()), Intent(id="i", kind=Kind.REQUEUE, submission=1, ref=ref(), deadline=DEADLINE)),
-        (RestoreRequeueBit(ref()), Intent(id="i", kind=Kind.RESTORE, submission=1, ref=ref(), deadline=DEADLINE)),
-        (Hold(ref(), 4), Intent(id="i", kind=Kind.HOLD, submission=1, ref=ref(), instance=4, deadline=DEADLINE)),
-        (Release(ref(), 4), Intent(id="i", kind=Kind.RELEASE, submission=1, ref=ref(), instance=4, deadline=DEADLINE)),
+        (Start(1), Intent(id=7, kind=Kind.START, submission=1, deadline=DEADLINE)),
+        (Open(ref()), Intent(id=7, kind=Kind.OPEN, submission=1, ref=ref(), deadline=DEADLINE)),
+        (Stop(ref(9), 9), Intent(id=7, kind=Kind.STOP, submission=9, ref=ref(9), deadline=DEADLINE)),
+        (Requeue(ref(), Restart()), Intent(id=7, kind=Kind.REQUEUE, submission=1, ref=ref(), deadline=DEADLINE)),
+        (RestoreRequeueBit(ref()), Intent(id=7, kind=Kind.RESTORE, submission=1, ref=ref(), deadline=DEADLINE)),
+        (Hold(ref(), 4), Intent(id=7, kind=Kind.HOLD, submission=1, ref=ref(), instance=4, deadline=DEADLINE)),
+        (Release(ref(), 4), Intent(id=7, kind=Kind.RELEASE, submission=1, ref=ref(), instance=4, deadline=DEADLINE)),
     ],
 )
 def test_the_intent(act: Act, expected: Intent) -> None:
     """CO-1, CO-4: kind, target and deadline are written before the act."""
     before = NEW if isinstance(act, Start) else record()
-    assert intended(before, act, "i", DEADLINE).intent == expected
+    assert intended(before, act, 7, DEADLINE).intent == expected
 
 
 def test_a_start_takes_its_number() -> None:
     """CO-3, CO-5: in the same write."""
-    assert intended(NEW, Start(1), "i", DEADLINE).submission == 1
+    assert intended(NEW, Start(1), 7, DEADLINE).submission == 1
 
 
 @pytest.mark.parametrize(
@@ -667,7 +694,7 @@ def test_a_start_takes_its_number() -> None:
 )
 def test_a_restart_is_charged(act: Act, before: Any) -> None:
     """CO-8: once an end, in the same write as the first intent of the restart."""
-    after = intended(record(end=before), act, "i", DEADLINE)
+    after = intended(record(end=before), act, 7, DEADLINE)
     assert (after.counts, after.charged) == ((1,), Charge(before.key, 0))
 
 
@@ -675,25 +702,25 @@ def test_a_restart_is_charged(act: Act, before: Any) -> None:
 def test_a_restart_is_charged_once(act: Act) -> None:
     """CO-8: what is tried again is not charged again."""
     charged = Charge(end().key, 0)
-    after = intended(record(end=end(), counts=(1,), charged=charged), act, "i", DEADLINE)
+    after = intended(record(end=end(), counts=(1,), charged=charged), act, 7, DEADLINE)
     assert (after.counts, after.charged) == ((1,), charged)
 
 
 def test_a_free_restart_is_remembered() -> None:
     """CO-8: a restart by a person's release counts for no rule, and is not decided again."""
-    after = intended(record(end=end()), Requeue(ref(), Restart()), "i", DEADLINE)
+    after = intended(record(end=end()), Requeue(ref(), Restart()), 7, DEADLINE)
     assert (after.counts, after.charged) == ((0,), Charge(end().key, None))
 
 
 @pytest.mark.parametrize("why", list(StoppedFor))
 def test_a_stop_is_remembered(why: StoppedFor) -> None:
     """A5: why an object was stopped is written with the intent."""
-    assert intended(record(), Stop(ref(), 1, why), "i", DEADLINE).chosen == of(stopped_for=why)
+    assert intended(record(), Stop(ref(), 1, why), 7, DEADLINE).chosen == of(stopped_for=why)
 
 
 def test_the_stop_of_an_extra_says_nothing_of_the_chosen_one() -> None:
     """Row 4."""
-    assert intended(record(chosen=of(2)), Stop(ref(1), 1), "i", DEADLINE).chosen == of(2)
+    assert intended(record(chosen=of(2)), Stop(ref(1), 1), 7, DEADLINE).chosen == of(2)
 
 
 def test_park() -> None:

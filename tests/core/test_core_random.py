@@ -60,6 +60,6 @@ def test_each_protection_is_needed(protection: Protection) -> None:
         for seed in range(shown.seed, shown.seed + PATIENCE):
             explore(shown.shape, seed, **shown.focus)
 
-    with taken_back(protection), pytest.raises(ViolationError) as found:
+    with taken_back(*protection.changes), pytest.raises(ViolationError) as found:
         asyncio.run(play())
     print(f"{protection}: {found.value.invariant}, {found.value.__notes__}")  # noqa: T201

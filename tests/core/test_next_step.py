@@ -439,6 +439,13 @@ CASES: list[tuple[str, Record, Status, Capabilities, Step]] = [
     ("33: no requeue", record(end=end()), status(ended), KUBEFLOW, Start(2, Restart(0))),
     ("33: vanished", record(end=gone()), status(), SLURM, Start(2, Restart(0))),
     ("33: from history", record(end=end()), status(failed(from_history=True)), SLURM, Start(2, Restart(0))),
+    (
+        "33: not requeued here",
+        record(end=end(), chosen=of(requeueable=False), charged=Charge(end().key, 0), counts=(1,)),
+        status(ended),
+        SLURM,
+        Start(2, Restart(0, charged=True)),
+    ),
     ("33: bit set", record(end=end()), status(failed(requeue_bit=True)), SLURM, Start(2, Restart(0))),
     ("33: a number was spent", record(end=end(), submission=2), status(ended), KUBEFLOW, Start(3, Restart(0))),
     (
