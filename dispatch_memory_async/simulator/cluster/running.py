@@ -293,9 +293,9 @@ class _Run:
     # the nodes
 
     def _fail_next(self, node: int, lasts: Iterator[timedelta]) -> None:
-        for length in lasts:
+        length = next(lasts, None)
+        if length:
             self._at(self._now + length, partial(self._fail, node, lasts))
-            return
 
     async def _fail(self, node: int, lasts: Iterator[timedelta]) -> None:
         self._nodes.fail(node)
