@@ -108,8 +108,8 @@ class _Execution:
     """How many of them work."""
     began: datetime
     until: datetime
-    lost_with: int | None = None
-    """The node with which it was lost."""
+    lost: bool = False
+    """Whether one of its nodes has failed."""
     ended: datetime | None = None
     cause: Cause | None = None
 
@@ -204,7 +204,7 @@ class _Run:
         seen = status.chosen
         runs = seen is not None and seen.state is State.RUNNING
         if job.execution and not runs:
-            self._end(job.execution, Cause.NODE_LOST if job.execution.lost_with is not None else Cause.STOPPED)
+            self._end(job.execution, Cause.NODE_LOST if job.execution.lost else Cause.STOPPED)
         job.verdict = status.verdict
         waits = WAITS.get(cast("WaitingFor", status.waiting_for))
         if status.waiting_for is WaitingFor.SCHEDULER and seen and not runs:
@@ -239,7 +239,7 @@ class _Run:
             if first.nodes <= self._nodes.free:
                 await self._start(first)
                 continue
-            sound = (run for run in self._running if run.lost_with is None)
+            sound = (run for run in self._running if not run.lost)
             preempted = victims(first.nodes, first.work.priority, self._nodes.free, sound)
             for run in preempted:
                 await self._backend.env.preempt(run.ref)
@@ -268,7 +268,7 @@ class _Run:
 
     async def _over(self, run: _Execution) -> None:
         """An execution has run as long as it does, unless something came in between."""
-        if run.ended or run.lost_with is not None:
+        if run.ended or run.lost:
             return
         work, env = run.job.work, self._backend.env
         if work.runtime > work.requested:
@@ -302,26 +302,30 @@ class _Run:
         run = self._on.get(node)
         if run:
             run.nodes -= 1
-        if run and run.lost_with is None:
-            run.lost_with = node
-            await self._backend.env.lose_node(run.ref)
-            weak = await self._backend.weaken_identity(run.ref)
-            self._at(self._now + self._cluster.detection, partial(self._touch, run.job))
-            self._at(self._now + self._cluster.certain, partial(self._fence, run, weak))
-            await self._touch(run.job)
-        self._at(self._now + self._cluster.repair, partial(self._mend, node, run, lasts))
+            if not run.lost:
+                await self._lose(run)
+        self._at(self._now + self._cluster.repair, partial(self._mend, node, lasts))
+
+    async def _lose(self, run: _Execution) -> None:
+        run.lost = True
+        await self._backend.env.lose_node(run.ref)
+        weak = await self._backend.weaken_identity(run.ref)
+        self._at(self._now + self._cluster.detection, partial(self._touch, run.job))
+        self._at(self._now + self._cluster.certain, partial(self._fence, run, weak))
+        self._at(self._now + self._cluster.repair, partial(self._return, run))
+        await self._touch(run.job)
 
     async def _fence(self, run: _Execution, weak: Ref) -> None:
         await self._backend.env.fence_node(weak)
         await self._touch(run.job)
 
-    async def _mend(self, node: int, run: _Execution | None, lasts: Iterator[timedelta]) -> None:
-        self._nodes.mend(node)
-        if run:
-            run.nodes += 1
-        if run and run.lost_with == node and not run.ended:  # given up by nobody yet
+    async def _return(self, run: _Execution) -> None:
+        if not run.ended:  # nobody has given it up yet
             await self._backend.env.return_node(run.ref)
             await self._touch(run.job)
+
+    async def _mend(self, node: int, lasts: Iterator[timedelta]) -> None:
+        self._nodes.mend(node)
         self._fail_next(node, lasts)
 
 

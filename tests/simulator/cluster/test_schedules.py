@@ -53,6 +53,28 @@ async def test_easy_nodes_that_are_spared_may_be_used_for_long() -> None:
     }
 
 
+async def test_easy_what_is_spared_is_spared_once() -> None:
+    """SIM-9: EASY backfill on six nodes, with one to spare at the reservation and two who want it."""
+    jobs = (work(1, 0, 3, 10), work(2, 0, 5, 10), work(3, 0, 1, 30), work(4, 0, 1, 30))
+    assert spans(await run_workload(jobs, Cluster(nodes=6), NEVER)) == {
+        1: [(0, 10, None)],
+        2: [(10, 20, None)],  # reserved from 10 on, five of six
+        3: [(0, 30, None)],  # the sixth
+        4: [(20, 50, None)],  # two nodes are free at 0, but 2 needs one of them at 10
+    }
+
+
+async def test_easy_whatever_ends_at_the_reservation_is_free_then() -> None:
+    """SIM-9: EASY backfill on three nodes, two of which come free at one moment."""
+    jobs = (work(1, 0, 1, 10), work(2, 0, 1, 10), work(3, 0, 2, 10), work(4, 0, 1, 30))
+    assert spans(await run_workload(jobs, Cluster(nodes=3), NEVER)) == {
+        1: [(0, 10, None)],
+        2: [(0, 10, None)],
+        3: [(10, 20, None)],  # reserved from 10 on, when all three would be free
+        4: [(0, 30, None)],  # so one is to spare
+    }
+
+
 async def test_easy_goes_by_what_is_asked_for_and_the_first_by_what_is_so() -> None:
     """SIM-9: the reservation is made from requested times; who ends sooner lets the first start sooner."""
     jobs = (work(1, 0, 1, 10, requested=20), work(2, 0, 2, 10), work(3, 0, 1, 5, requested=20), work(4, 1, 1, 5))
@@ -195,6 +217,36 @@ async def test_a_node_that_is_repaired_before_its_execution_is_given_up(shape: S
     cluster = Cluster(nodes=2, shape=shape, repair=3 * MINUTE, detection=5 * MINUTE)
     result = await run_workload(LOST, cluster, again(Cause.NODE_LOST))
     assert spans(result) == {1: [(0, 23, Cause.NODE_LOST), (33, 63, None)], 2: [(23, 33, None)]}
+
+
+@pytest.mark.usefixtures("the_first_node_fails_at_20")
+async def test_what_is_lost_is_not_preempted(shape: Shape) -> None:
+    """SIM-9: its nodes are not to be had before it is given up."""
+    jobs = (work(1, 0, 2, 30), work(2, 21, 2, 10, priority=1))
+    assert spans(await run_workload(jobs, unsafe(shape, 3), NEVER)) == {
+        1: [(0, 25 if shape is Shape.SLURM else 20, Cause.NODE_LOST)],
+        2: [(80, 90, None)],
+    }
+
+
+@pytest.mark.usefixtures("the_first_node_fails_at_20")
+async def test_easy_counts_on_no_node_that_is_down() -> None:
+    """SIM-9: of what a lost execution holds, only the nodes that work will be free."""
+    cluster = Cluster(nodes=3, repair=60 * MINUTE, fence=10 * MINUTE, detection=5 * MINUTE)
+    jobs = (work(1, 0, 2, 60), work(2, 21, 2, 10), work(3, 22, 1, 100))
+    assert spans(await run_workload(jobs, cluster, NEVER)) == {
+        1: [(0, 25, Cause.NODE_LOST)],
+        2: [(25, 35, None)],  # reserved with the node that 1 leaves and the free one
+        3: [(35, 135, None)],  # so the free one is not to spare
+    }
+
+
+async def test_two_nodes_fail_at_one_moment(shape: Shape, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIM-9: the execution is lost once, and returned once."""
+    monkeypatch.setattr(running, "failures", lambda _, __: iter([20 * MINUTE]))  # pyright: ignore[reportUnknownLambdaType,reportUnknownArgumentType]
+    cluster = Cluster(nodes=2, shape=shape, repair=3 * MINUTE)
+    result = await run_workload([work(1, 0, 2, 30)], cluster, again(Cause.NODE_LOST))
+    assert spans(result) == {1: [(0, 23, Cause.NODE_LOST), (23, 53, None)]}
 
 
 async def test_failures_are_each_nodes_own(monkeypatch: pytest.MonkeyPatch) -> None:
