@@ -221,11 +221,12 @@ async def test_a_node_that_is_repaired_before_its_execution_is_given_up(shape: S
 
 @pytest.mark.usefixtures("the_first_node_fails_at_20")
 async def test_what_is_lost_is_not_preempted(shape: Shape) -> None:
-    """SIM-9: its nodes are not to be had before it is given up."""
-    jobs = (work(1, 0, 2, 30), work(2, 21, 2, 10, priority=1))
-    assert spans(await run_workload(jobs, unsafe(shape, 3), NEVER)) == {
-        1: [(0, 25 if shape is Shape.SLURM else 20, Cause.NODE_LOST)],
-        2: [(80, 90, None)],
+    """SIM-9: the node of it that works is not to be had before it is given up."""
+    jobs = (work(1, 0, 2, 30), work(2, 21, 1, 10, priority=1))
+    given_up = 25 if shape is Shape.SLURM else 30
+    assert spans(await run_workload(jobs, unsafe(shape, 10), again(Cause.NODE_LOST, Cause.PREEMPTED))) == {
+        1: [(0, given_up, Cause.NODE_LOST), (80, 110, None)],
+        2: [(given_up, given_up + 10, None)],
     }
 
 
