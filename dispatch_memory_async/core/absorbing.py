@@ -140,7 +140,7 @@ def _ended(record: Record, end: End) -> Record:
         return altered(record, end=altered(end, seen_at=before.seen_at))
     charged, word = record.charged, record.word
     if charged and charged.end == before.key:  # the restart has begun: we have ended the wedge
-        charged = Charge(end.key, charged.rule)
+        charged, end = Charge(end.key, charged.rule), altered(end, seen_at=before.seen_at)
         if word and word.end == before.key:
             word = Said(end.key, word.ask)
     return altered(record, end=end, charged=charged, word=word)

@@ -28,15 +28,14 @@ class Looker:
     def __init__(self, adapter: Adapter, clock: Callable[[], datetime]) -> None:
         self._adapter = adapter
         self._clock = clock
+        self._lacking = [able for able, interface in INTERFACES.items() if not isinstance(adapter, interface)]
 
     async def capabilities(self) -> Capabilities:
         """What the cluster can do and the adapter has a call for."""
         said = await self._adapter.capabilities()
-        declared = [(able, interface) for able, interface in INTERFACES.items() if has(said, able)]
-        lacking = [able for able, interface in declared if not isinstance(self._adapter, interface)]
-        if not lacking:
+        if not any(has(said, able) for able in self._lacking):
             return said
-        return altered(said, support={**said.support, **dict.fromkeys(lacking, Support(value=Tristate.NO))})
+        return altered(said, support={**said.support, **dict.fromkeys(self._lacking, Support(value=Tristate.NO))})
 
     async def one(self, job_id: ULID) -> Look:
         """A look at one job's objects."""

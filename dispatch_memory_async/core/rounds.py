@@ -24,7 +24,7 @@ from .steps import Step, Wait
 
 __all__ = ("Made", "Rounds")
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 LONGEST = timedelta(minutes=1)
 """How long it waits at most while the scheduler is unavailable, if it does not poll more seldom anyway."""
@@ -165,7 +165,7 @@ class Rounds:
             self._be_quiet()
             self._wake(job_id)
         except Exception:
-            logger.exception("job %s: its step failed", job_id)  # one job must not keep the others from going on
+            _logger.exception("job %s: its step failed", job_id)  # one job must not keep the others from going on
             heappush(self._later, (self._clock() + self._poll, job_id))
         finally:
             self._busy.remove(job_id)
@@ -195,7 +195,7 @@ class Rounds:
         self._delay = min(2 * self._delay, max(LONGEST, self._poll)) if now < self._calm_at else self._poll
         self._quiet_until = now + self._delay
         self._calm_at = self._quiet_until + 2 * self._delay
-        logger.warning("no answer, the next try is in %s", self._delay)
+        _logger.warning("no answer, the next try is in %s", self._delay)
 
     # what makes a job due
 

@@ -35,7 +35,7 @@ from .steps import Finish, Hold, Open, Park, Release, Requeue, RestoreRequeueBit
 
 __all__ = ("Supervisor",)
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class Supervisor:
@@ -150,12 +150,12 @@ class Supervisor:
         kept = await self._put(before, intending)
         if kept is None:
             return Made(self._fold(record, look, capabilities), act, before.version)
-        logger.info("job %s: %s", kept.job.id, act)
+        _logger.info("job %s: %s", kept.job.id, act)
         reply: Ref | DispatchError | None
         try:
             reply = await self._call(act, kept, intent, native)
         except DispatchError as error:
-            logger.info("job %s: %s", kept.job.id, error)
+            _logger.info("job %s: %s", kept.job.id, error)
             reply = error
         version = await self._answer(kept, intent, reply, capabilities)
         status = self._fold(kept, look, capabilities)  # as the look showed it, with the act in flight

@@ -472,10 +472,10 @@ def test_a_persons_word_outlives_the_wedge_that_we_end(of_end: End, charged: End
 
 
 def test_a_charge_moves_with_the_wedge() -> None:
-    """A5, CO-8: a wedge and the vanishing of what was wedged are one end, charged once."""
+    """A5, CO-8: a wedge and the vanishing of what was wedged are one end, charged once and waited for once."""
     before = record(end=wedge(), charged=Charge(wedge().key, 0), counts=(1,), chosen=of(stopped_for=StoppedFor.RESTART))
     after = taken(before, able=KUBEFLOW, at=LATER)
-    assert after.end == gone(Cause.NODE_LOST, seen_at=LATER)
+    assert after.end == gone(Cause.NODE_LOST, seen_at=T0)
     assert after.charged == Charge(gone().key, 0)
 
 
