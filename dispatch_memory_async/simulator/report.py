@@ -32,7 +32,7 @@ CALL = re.compile(r"(?P<call>\w+) (?P<how>starts|lands), for submission (?P<subm
 NEVER = re.compile(r"(?P<call>\w+) never arrives")
 BEGINS = re.compile(r"an execution of submission \d+ begins, epoch (?P<epoch>\d+), by the (?P<by>\w+)")
 ABOUT = re.compile(r"(?P<act>[\w ]+?)(?: lands, for| of) submission (?P<submission>\d+)(?!.*refused)")
-HOLD = re.compile(r"(?:^writes |, )hold (?P<how>none|acknowledged|withdrawn|instance)")
+HOLD = re.compile(r"(?:^writes |, )hold (?P<how>none|(?:acknowledged )?withdrawn|acknowledged|instance)")
 ENDS_NOTHING = ("run", "no capacity", "lose node", "return node", "admin hold", "admin release", "start", "open")
 MICROSECOND = timedelta(microseconds=1)
 
@@ -179,8 +179,8 @@ class Timeline:
         ]
         for (start, how), (stop, then) in pairwise([*written, (self.axis.end, "")]):
             if how in {"instance", "acknowledged"}:
-                stands = "asked" if how == "instance" else how
-                yield Span("hold", stands, start.x, stop.x, start.t, stop.t, 0, then, f"hold, {stands}")
+                stands, end = "asked" if how == "instance" else how, "lifted" if then == "none" else then
+                yield Span("hold", stands, start.x, stop.x, start.t, stop.t, 0, end, f"hold, {stands}")
 
     def _calls(self) -> Iterator[Span]:
         under_way: defaultdict[str, deque[tuple[Place, str]]] = defaultdict(deque)
@@ -237,7 +237,7 @@ def _data(result: Result) -> dict[str, Any]:
         if entry.kind is Kind.CLOCK:
             continue  # the story shows how much time passed between its lines
         if entry.kind is Kind.VIOLATION:
-            broken = broken or (*place, entry.job)
+            broken = broken or (place.x, place.t, entry.job)
         elif entry.kind is Kind.PHASE and not entry.job and quiet is None:
             quiet = place.x
         about[entry.job].append((place, entry))
