@@ -81,7 +81,7 @@ def mutants(session: nox.Session) -> None:
 
 @nox.session
 def fidelity(session: nox.Session) -> None:
-    """The conformance suite on a real Slurm, which is installed by apt and brought up here: on a Debian, as root."""
+    """The suite and the scripts on a real Slurm, installed by apt and brought up here: on a Debian, as root."""
     install(session, "test")
     session.run("sh", "tests/fidelity/install.sh", external=True)
     session.run("python", "-m", "tests.fidelity", *session.posargs)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from . import conformance, demo, settings
+from . import conformance, demo, settings, simulate
 from .input import refuse
 
 __all__ = ("main",)
@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {version('dispatch-memory-async')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", title="commands")
-    for command in (demo, conformance, settings):
+    for command in (demo, simulate, conformance, settings):
         command.add_to(commands.add_parser)
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure:

@@ -139,10 +139,10 @@ def _ended(record: Record, end: End) -> Record:
     if before.key == end.key:
         return altered(record, end=altered(end, seen_at=before.seen_at))
     charged, word = record.charged, record.word
-    if charged and charged.end == before.key:
+    if charged and charged.end == before.key:  # the restart has begun: we have ended the wedge
         charged = Charge(end.key, charged.rule)
-    if word and word.end == before.key:
-        word = Said(end.key, word.ask)
+        if word and word.end == before.key:
+            word = Said(end.key, word.ask)
     return altered(record, end=end, charged=charged, word=word)
 
 

@@ -4,7 +4,23 @@
 """
 
 from .config import SimConfig
+from .explaining import command_of, explain
+from .many import Outcome, finished, simulate_many
 from .run import Result, Violation, simulate
+from .shrinking import shrink
 from .trace import Entry, Kind
 
-__all__ = ("Entry", "Kind", "Result", "SimConfig", "Violation", "simulate")
+__all__ = (
+    "Entry",
+    "Kind",
+    "Outcome",
+    "Result",
+    "SimConfig",
+    "Violation",
+    "command_of",
+    "explain",
+    "finished",
+    "shrink",
+    "simulate",
+    "simulate_many",
+)

@@ -13,10 +13,9 @@ from datetime import timedelta
 from types import CodeType, FunctionType
 from typing import Any
 
-from ..core import absorbing, acts, looker, steps, supervisor
+from ..core import absorbing, acts, looker, records, steps, supervisor
 from ..memory import Shape
 from ..model import Action, Capability, Cause, Cessation, Policy, Rule
-from . import wire
 
 __all__ = ("PROTECTIONS", "Change", "Protection", "taken_back")
 
@@ -76,11 +75,8 @@ _ALL = (
         2,
         "compare-and-set is ignored",
         (
-            (
-                wire.Ledger.put,
-                "put(record, if_version)",
-                "put(record, (await world.records.get(record.job.id)).version)",
-            ),
+            (records.MemoryRecords.put, "if found.version != if_version:", "if False:"),
+            (records.MemoryRecords.put, "version=if_version + 1", "version=found.version + 1"),
         ),
     ),
     Protection(
@@ -143,6 +139,23 @@ _ALL = (
         ),
     ),
     Protection(
+        8,
+        "no deadline on open, and no hold of what is gated",
+        (
+            (
+                _private(supervisor.Supervisor, "_call"),
+                "adapter.open(act.ref, deadline=deadline)",
+                "adapter.open(act.ref)",
+            ),
+            (HELD, "if holdable(seen, capabilities):", "if holdable(seen, capabilities) and not seen.gated:"),
+            (
+                _private(absorbing, "_acknowledge"),
+                "if not has(capabilities, Capability.HOLD) and seen.gated:",
+                "if seen.gated:",
+            ),
+        ),
+    ),
+    Protection(
         9,
         "other live objects are not stopped",
         (
@@ -191,16 +204,9 @@ _ALL = (
         "the signal is asked about the latest execution alone",
         (
             (
-                wire.Probe.cessation,
-                "    said = await",
-                (
-                    "    await self._world.observe()\n"
-                    "    truths = self._world.case_of(self._actor).truths\n"
-                    "    last = [each.executions[-1].alive for each in truths if each.executions]\n"
-                    "    if last:\n"
-                    "        return Cessation(ceased=not last[-1])\n"
-                    "    said = await"
-                ),
+                looker.Looker.ask,
+                "cessation(job_id)",
+                "cessation(look.objects[-1].ref if look.objects and not look.objects[-1].from_history else job_id)",
             ),
         ),
     ),
@@ -324,6 +330,21 @@ _ALL = (
         ),
     ),
     Protection(
+        27,
+        "an object is opened before that is written",
+        (
+            (
+                _private(supervisor.Supervisor, "_act"),
+                "    kept = await",
+                (
+                    "    if isinstance(act, Open):\n"
+                    "        await self._call(act, record, intent, native)\n"
+                    "    kept = await"
+                ),
+            ),
+        ),
+    ),
+    Protection(
         28,
         "a policy's hold is withdrawn",
         (
@@ -362,6 +383,7 @@ FOCUS: dict[int, tuple[Shape, dict[str, Any]]] = {
     5: (Shape.KUBEFLOW, {}),
     6: (Shape.KUBEFLOW, {}),
     7: (Shape.KUBEFLOW, {}),
+    8: (Shape.SLURM, LATE),
     9: (Shape.SLURM, {**BUSY, "foreign": 0.5, "lost": frozenset({Capability.REQUEUE})}),
     10: (Shape.KUBEFLOW, {}),
     11: (Shape.SLURM, {}),
@@ -394,6 +416,7 @@ FOCUS: dict[int, tuple[Shape, dict[str, Any]]] = {
         Shape.SLURM,
         {**BUSY, "given_up": 0.7, "dropped": 0.3, "landing": 0.02, "foreign": 0.5, "whole": 0.5, "supervisors": 3},
     ),
+    27: (Shape.SLURM, {}),
     28: (
         Shape.KUBEFLOW,
         {

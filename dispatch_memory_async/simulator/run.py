@@ -25,14 +25,16 @@ class Violation:
     :ivar invariant: its number, ``I1`` to ``I17``
     :ivar what: what was seen
     :ivar step: in which step; the one after the last is the quiet phase
+    :ivar job: the number of the job
     """
 
     invariant: str
     what: str
     step: int
+    job: int
 
     def __str__(self) -> str:
-        return f"{self.invariant} in step {self.step}: {self.what}"
+        return f"{self.invariant} in step {self.step}, job {self.job}: {self.what}"
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,8 @@ async def _simulate(config: SimConfig, protection: Protection | None) -> Result:
         try:
             await world.play()
         except ViolationError as error:
-            violations = (Violation(error.invariant, error.what, world.step),)
-            world.note(Kind.VIOLATION, str(error))
+            violations = (Violation(error.invariant, error.what, world.step, world.concerned),)
+            world.note(Kind.VIOLATION, str(error), job=world.concerned)
         finally:
             world.close()
         return Result(

@@ -73,6 +73,8 @@ class World:
         self.entries: list[Entry] = []
         self.counts: Counter[str] = Counter()
         self.step = 0
+        self.concerned = 1
+        """The number of the job that is being looked into."""
         self.faults = True
         self._moment = 0
         self._serial = 0
@@ -94,6 +96,8 @@ class World:
 
     def note(self, kind: Kind, what: str, actor: Actor | None = None, job: int = 0) -> None:
         """Put a line into the trace."""
+        if kind is Kind.FAULT:
+            self.counts[f"fault: {what}"] += 1
         at = (self.now - BEGINNING) // MICROSECOND
         self.entries.append(Entry(self.step, at, actor.job if actor else job, actor.name if actor else "", kind, what))
 
@@ -159,6 +163,7 @@ class World:
     def depart(self, flight: Flight, actor: Actor) -> None:
         """A call starts."""
         case = self.case_of(actor)
+        self.concerned = case.number
         for invariant in INVARIANTS:
             invariant.departed(case, flight)
         case.called.add(flight.of.id)
@@ -207,6 +212,7 @@ class World:
     def wrote(self, record: Record, actor: Actor) -> None:
         """A record was written."""
         case = self.case_of(actor)
+        self.concerned = case.number
         before, case.record = case.record, record
         if before is None:
             return
@@ -218,6 +224,8 @@ class World:
         hold = record.in_force
         if hold and hold.acked and not (before.hold and before.hold.acked):
             case.acked_by = actor.look
+        if record.counts != before.counts:
+            self.counts["restart charged to a rule"] += 1
         if record.verdict and not before.verdict:
             self.counts[f"verdict {record.verdict.state}"] += 1
         case.now = self.now
@@ -236,8 +244,11 @@ class World:
         before = case.truths
         if len(truths) == len(before) and all(map(_same, truths, before)):
             return
+        self.concerned = case.number
         changes = case.took_in(truths)
         for change in changes:
+            if change.new.cause and not (change.old and change.old.cause is change.new.cause):
+                self.counts[f"cause {change.new.cause}"] += 1
             if isinstance(why, Flight):
                 if why.crashes:
                     case.bit[change.place] = Begun("core", why.of.look)
@@ -404,6 +415,7 @@ class World:
             raise ViolationError("I15", f"it never comes to rest: {whys}")
         for case in self.cases:
             status = statuses[case.number]
+            self.concerned = case.number
             self.counts[f"rest {status.waiting_for}"] += 1
             self.note(Kind.PHASE, f"rests: {status}", job=case.number)
             for invariant in INVARIANTS:
@@ -412,7 +424,7 @@ class World:
     async def _settle(self, case: Case, statuses: dict[int, Status]) -> bool:
         """One step of a supervisor; the answer is whether it wrote anything."""
         actor, _, supervisor = self.actor("supervisor", case, timedelta(0))
-        before = case.record
+        before, self.concerned = case.record, case.number
         self.begin(actor, supervisor.step(case.job.id))
         await self.advance(actor)
         if actor.error:

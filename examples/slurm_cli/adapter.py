@@ -62,6 +62,9 @@ INTERRUPTIONS = frozenset({Cause.PREEMPTED, Cause.NODE_LOST})
 HAS = frozenset({Capability.GATED_START, Capability.HOLD, Capability.REQUEUE, Capability.WATCH})
 REFUSALS = (WrongStateError, NotFoundError, UnsupportedError, UnavailableError, OutcomeUnknownError)
 NUMBER = r"[1-9]\d{0,9}"
+EVER_ENDED = ("--starttime=1970-01-02", "--endtime=now", "--state=BF,CA,CD,DL,F,NF,OOM,PR,RQ,RV,TO")
+"""Without the states ``sacct`` leaves out what was cancelled before it was eligible: while gated, held or requeued. A
+start of 0, the day before, is none."""
 MANY = 500
 """For more jobs than that the whole queue is looked at."""
 
@@ -108,6 +111,7 @@ class SlurmAdapter:
         self._commands = commands or Commands()
         self._closed = False
         self._watches: WeakSet[PolledWatch] = WeakSet()
+        self._requeuing = anyio.Lock()  # a watch tells what a requeue has come to, and none of its steps
 
     async def capabilities(self) -> Capabilities:
         await self._begin()
@@ -215,7 +219,8 @@ class SlurmAdapter:
 
     async def look_at_all(self) -> list[Observation]:
         """Every job that Slurm remembers: a watch's look."""
-        return await self._within(self._queue())
+        async with self._requeuing:
+            return await self._within(self._queue())
 
     # holds
 
@@ -254,7 +259,7 @@ class SlurmAdapter:
             )
         if seen.state is State.RUNNING and seen.cause is Cause.REQUEUED:
             raise RunningError(f"{ref} is on its way back already")
-        async with self._writing():
+        async with self._writing(), self._requeuing:
             self._in_time("requeue", meta.deadline)
             if not seen.requeue_bit:
                 await self._change("requeue", *_bit(ref, 1))
@@ -392,7 +397,7 @@ class SlurmAdapter:
         return read_queue(text, self.settings.scope, datetime.now(UTC))
 
     async def _history(self, *which: str) -> list[Observation]:
-        command = ("sacct", "--noheader", "--parsable2", "--duplicates", "--allocations", "--starttime=1970-01-01")
+        command = ("sacct", "--noheader", "--parsable2", "--duplicates", "--allocations")
         text = await self._ask(*command, *which, f"--format={HISTORY}")
         return read_history(text, self.settings.scope, datetime.now(UTC))
 
@@ -428,7 +433,8 @@ class SlurmAdapter:
         if not self.settings.accounting:
             return remembered
         known = set(map(_key, remembered))
-        forgotten = [seen for seen in await self._history(*which) if seen.job_id in job_ids and _key(seen) not in known]
+        history = await self._history(*which, *EVER_ENDED)
+        forgotten = [seen for seen in history if seen.job_id in job_ids and _key(seen) not in known]
         return sorted(remembered + forgotten, key=lambda seen: int(seen.ref.id))
 
 

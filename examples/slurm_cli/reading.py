@@ -122,18 +122,19 @@ def _made(found: re.Match[str], at: datetime, build: Callable[..., Observation],
 
 def _waits_or_runs(found: re.Match[str], at: datetime) -> Observation:
     """A job as ``squeue`` shows it."""
-    state, restarts = found["state"], int(found["restarts"])
+    state, restarts, end = found["state"], int(found["restarts"]), _time(found["end"])
     fields: dict[str, object] = {"requeue_bit": found["requeue"] == "1", "hold": _hold(found)}
     began = _time(found["start"]) if found["node"] != "n/a" else None  # one that never ran shows when it was cancelled
     if state in WAITING:
         fields |= {"state": State.PENDING, **_waiting(found, restarts, fields["hold"])}
-    elif state == "COMPLETING" and _time(found["end"]) is None:  # on its way back to wait; the count is raised already
+    elif state == "COMPLETING" and (end is None or end > at):
+        # on its way back to wait: its end is yet to come (none, or by its time limit), and the count is raised already
         restarts -= 1
         fields |= {"state": State.RUNNING, "cause": Cause.REQUEUED}
     elif state in RUNNING:
         fields |= {"state": State.RUNNING, "started_at": began}
     else:
-        fields |= {"started_at": began, "ended_at": _time(found["end"]), **_end(found, int(found["status"]))}
+        fields |= {"started_at": began, "ended_at": end, **_end(found, int(found["status"]))}
     return _made(found, at, Observation, restarts=restarts, **fields)
 
 

@@ -16,7 +16,7 @@ import anyio
 from dispatch_memory_async import Action, Capability, Config, Shape, Support, Tristate
 from dispatch_memory_async.conformance import CORE, Check, run_check
 from dispatch_memory_async.memory.harness import MemoryHarness
-from tests.core.protections import taken_back
+from dispatch_memory_async.simulator.protections import taken_back
 
 from .core_mutants import CoreMutant, labelled
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from dispatch_memory_async.core import absorbing, acts, looker, observer, operator, records, steps, supervisor
-from tests.core.protections import PROTECTIONS, Change
+from dispatch_memory_async.core import absorbing, acts, looker, observer, operator, steps, supervisor
+from dispatch_memory_async.simulator.protections import PROTECTIONS, Change
 
 __all__ = ("MUTANTS", "CoreMutant", "labelled")
 
@@ -39,64 +39,12 @@ REFUSED = _private(acts, "_refused")
 CONCLUDED, HELD, BEGUN, RESTARTED = (_private(steps, name) for name in ("_concluded", "_held", "_begun", "_restarted"))
 KEPT = "if before.cause not in"
 
-ELSEWHERE: dict[int, tuple[Change, ...]] = {
-    2: (
-        (records.MemoryRecords.put, "if found.version != if_version:", "if False:"),
-        (records.MemoryRecords.put, "version=if_version + 1", "version=found.version + 1"),
-    ),
-    13: (
-        (
-            looker.Looker.ask,
-            "cessation(job_id)",
-            "cessation(look.objects[-1].ref if look.objects and not look.objects[-1].from_history else job_id)",
-        ),
-    ),
-}
-"""Protections that the exploration takes back in its own world, and how that is done in the core itself."""
-
-ALONE: tuple[tuple[int, str, tuple[Change, ...]], ...] = (
-    (
-        8,
-        "no deadline on open, and no hold of what is gated",
-        (
-            (CALL, "adapter.open(act.ref, deadline=deadline)", "adapter.open(act.ref)"),
-            (HELD, "if holdable(seen, capabilities):", "if holdable(seen, capabilities) and not seen.gated:"),
-            (ACKNOWLEDGE, "if not has(capabilities, Capability.HOLD) and seen.gated:", "if seen.gated:"),
-        ),
-    ),
-    (
-        27,
-        "an object is opened before that is written",
-        (
-            (
-                ACT,
-                "    kept = await",
-                (
-                    "    if isinstance(act, Open):\n"
-                    "        await self._call(act, record, intent, native)\n"
-                    "    kept = await"
-                ),
-            ),
-        ),
-    ),
-)
-"""Protections that the exploration cannot show alone."""
-
 
 def _one(rule: str, what: str, function: Callable[..., Any], out: str, put_in: str) -> CoreMutant:
     return CoreMutant(rule, what, ((function, out, put_in),))
 
 
-PROTECTIVE = tuple(
-    CoreMutant(f"3.3 {number}", what, changes)
-    for number, what, changes in sorted(
-        [
-            *((one.number, one.what, ELSEWHERE.get(one.number, one.changes)) for one in PROTECTIONS),
-            *ALONE,
-        ],
-        key=lambda one: one[0],
-    )
-)
+PROTECTIVE = tuple(CoreMutant(f"3.3 {number}", one.what, one.changes) for number, one in sorted(PROTECTIONS.items()))
 
 FURTHER = (
     _one("CO-1", "the intent is not written", ACT, "await self._put(before, intending)", "intending"),
@@ -242,6 +190,13 @@ FURTHER = (
         steps.next_step,
         "or _held(record, seen, capabilities)\n        or _begun(record, status, capabilities)",
         "or _begun(record, status, capabilities)\n        or _held(record, seen, capabilities)",
+    ),
+    _one(
+        "CO-8",
+        "what was never started is started before it is stopped",
+        CONCLUDED,
+        "if record.stop:",
+        "if record.stop and record.chosen:",
     ),
     _one(
         "CO-8",

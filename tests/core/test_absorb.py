@@ -29,6 +29,7 @@ from dispatch_memory_async.core.look import Look
 from dispatch_memory_async.core.record import (
     POLICY,
     Charge,
+    End,
     Intent,
     Kind,
     Record,
@@ -454,10 +455,20 @@ def test_an_end_outlives_its_object(before: Any) -> None:
     assert taken(record(end=before), at=LATER).end == before
 
 
-def test_a_persons_word_outlives_the_wedge() -> None:
-    """A5, CO-14: what was said of a wedge holds for the vanishing of what was wedged, and for no other end."""
-    for before, after in ((wedge(), gone()), (end(submission=2), end(submission=2))):
-        assert taken(record(end=wedge(), word=word(before.key)), able=KUBEFLOW, at=LATER).word == word(after.key)
+@pytest.mark.parametrize(
+    ("of_end", "charged", "moves"),
+    [
+        (wedge(), wedge(), True),  # we are ending it, on that word
+        (wedge(), None, False),  # it vanished by itself, and may have been run again before
+        (end(submission=2), wedge(), False),
+    ],
+)
+def test_a_persons_word_outlives_the_wedge_that_we_end(of_end: End, charged: End | None, moves: bool) -> None:
+    """A5, CO-14: what was said of a wedge holds for its vanishing, if that is ours."""
+    charge = Charge(charged.key, 0) if charged else None
+    before = record(end=wedge(), word=word(of_end.key), charged=charge, counts=(1,))
+    expected = word(gone().key) if moves else word(of_end.key)
+    assert taken(before, able=KUBEFLOW, at=LATER).word == expected
 
 
 def test_a_charge_moves_with_the_wedge() -> None:

@@ -124,6 +124,10 @@ def test_a_waiting_job_is_read() -> None:
             {"State": "COMPLETING", **RAN, "EndTime": "NONE", "RestartCnt": "3"},
             {"state": State.RUNNING, "cause": Cause.REQUEUED, "restarts": 2},
         ),
+        (
+            {"State": "COMPLETING", **RAN, "EndTime": "2027-11-29T21:47:03", "RestartCnt": "3"},
+            {"state": State.RUNNING, "cause": Cause.REQUEUED, "restarts": 2},
+        ),
         ({"State": "COMPLETED", **RAN}, {"state": State.SUCCEEDED, "cause": None, "exit_code": 0}),
         (
             {"State": "FAILED", "exit_code": "768", "Reason": "NonZeroExitCode", **RAN},
@@ -627,6 +631,40 @@ async def test_a_requeue_that_loses_to_an_end_is_no_success() -> None:
     fake = Fake(State="FAILED", exit_code="256", **RAN)
     with pytest.raises(FinishedError, match="bit clear"):
         await adapter(fake).requeue(REF, CallMeta(SOON))
+
+
+class SlowToUpdate(Fake):
+    """In which others do much before an update is done."""
+
+    async def run(self, call: str, *command: str, script: str = "") -> str:
+        for _ in range(20 * (command[:2] == ("scontrol", "update"))):
+            await anyio.lowlevel.checkpoint()
+        return await super().run(call, *command, script=script)
+
+
+async def test_a_watch_does_not_look_between_the_steps_of_a_requeue() -> None:
+    fake = SlowToUpdate(State="RUNNING", **RAN)
+    made = adapter(fake)
+    order: list[str] = []
+
+    async def look() -> None:
+        await made.look_at_all()
+        order.append("looked")
+
+    async with anyio.create_task_group() as tasks:
+
+        def requeued() -> str:
+            fake.text = line(RestartCnt="1", Requeue="1")
+            tasks.start_soon(look)
+            return ""
+
+        def updated() -> str:
+            order.append(fake.ran[-1][-1])
+            return ""
+
+        fake.answers = {"scontrol requeue": requeued, "scontrol update": updated}
+        await made.requeue(REF, CallMeta(SOON))
+    assert order == ["Requeue=1", "Requeue=0", "looked"]
 
 
 async def test_what_was_cancelled_while_held_comes_back_held_and_open() -> None:

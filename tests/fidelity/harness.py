@@ -2,8 +2,10 @@
 
 import errno
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+import re
+import shlex
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import NamedTuple
@@ -39,6 +41,37 @@ MAIN = {"start": ("sbatch",), "requeue": ("scontrol", "requeue")}
 """The command of a call whose reply is lost; of other calls, the first that changes something."""
 
 
+class Record:
+    """What was run in one scope, and the states that jobs have shown.
+
+    :ivar commands: as ``$`` by the user, as ``#`` by root; root's looks are left out
+    :ivar states: all words in capitals that Slurm has printed of jobs
+    """
+
+    def __init__(self, states: set[str]) -> None:
+        self.commands: list[str] = []
+        self.states = states
+
+    @contextmanager
+    def noting(self, prompt: str, command: Sequence[str]) -> Generator[list[str]]:
+        """Note a command, and what it complains of.
+
+        The block appends what it answers to the list that it is given.
+        """
+        answers: list[str] = []
+        looks, complaint = command[0] in {"squeue", "sacct", "sinfo", "sdiag"}, ""
+        try:
+            yield answers
+        except CommandError as error:
+            complaint = f": {error.said}"
+            raise
+        finally:
+            if looks:
+                self.states.update(*(re.findall(r"[A-Z_]{5,}", answer) for answer in answers))
+            if prompt == "$" or not looks:
+                self.commands.append(f"{prompt} {shlex.join(command)}{complaint}")
+
+
 class Died(BaseException):
     """The caller dies here."""
 
@@ -51,6 +84,10 @@ class FaultyCommands(Commands):
 
     fault: tuple[Fault, str] | None = None
 
+    def __init__(self, environment: Mapping[str, str], record: Record) -> None:
+        super().__init__(environment)
+        self._record = record
+
     def starts(self, call: str) -> datetime:
         late = self._strikes(Fault.LATE_CALL, call)
         return super().starts(call) + (LATE if late else timedelta(0))
@@ -60,7 +97,9 @@ class FaultyCommands(Commands):
         if main and self._strikes(Fault.CRASH_BETWEEN_STEPS, call):
             raise Died
         as_user = ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", *command)
-        answer = await super().run(call, *as_user, script=script)
+        with self._record.noting("$", command) as answers:
+            answer = await super().run(call, *as_user, script=script)
+            answers.append(answer)
         if main and self._strikes(Fault.LOST_REPLY, call):
             raise CommandError(command[0], 1, "slurm_receive_msg: Socket timed out on send/recv operation")
         return answer
@@ -90,13 +129,15 @@ class Shown(NamedTuple):
     restarts: str
     eligible: str
     priority: str
+    bit: str
 
 
 class Driver:
     """The scheduler's side, by root's commands, and by what becomes of nodes and processes."""
 
-    def __init__(self, slurm: PrivateSlurm, partition: str) -> None:
+    def __init__(self, slurm: PrivateSlurm, partition: str, record: Record) -> None:
         self._slurm = slurm
+        self._record = record
         self._partition = partition
         self._nodes: dict[str, set[str]] = {}  # the lost nodes of each job
         self._lost_at: dict[str, datetime] = {}
@@ -146,8 +187,19 @@ class Driver:
         await self._until(lambda: self._has_left(ref))
         await self._root("scancel", number)
 
+    async def preempt_cancelling(self, ref: Ref) -> None:
+        """A preemption in a partition with ``PreemptMode=CANCEL``."""
+        partition = ("scontrol", "update", f"PartitionName={self._partition}")
+        await self._root(*partition, "PreemptMode=CANCEL")
+        try:
+            await self.preempt(ref)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._root(*partition, "PreemptMode=REQUEUE")
+
     async def lose_node(self, ref: Ref) -> None:
         node = (await self._shown(ref, "RUNNING")).node
+        self._record.commands.append("# kill -KILL SLURMD")
         self._slurm.lose_node(node)
         self._nodes.setdefault(ref.id, set()).add(node)
         self._lost_at[ref.id] = datetime.now(UTC)
@@ -156,12 +208,14 @@ class Driver:
         nodes = self._lost(ref)
         if ref.id in self._fenced:  # before that, the controller takes it that the job is still to begin there
             await self._until(lambda: self._is_past(self._lost_at[ref.id] + UNHEARD))
+        self._record.commands.append("# slurmd -N NODE")
         for node in nodes:
             self._slurm.start_node(node)
         del self._nodes[ref.id]
 
     async def fence_node(self, ref: Ref) -> None:
         self._lost(ref)
+        self._record.commands.append("# kill -KILL SLURMSTEPD PROCESSES")
         self._slurm.kill_steps(ref.id)
         self._fenced.add(ref.id)
 
@@ -178,8 +232,58 @@ class Driver:
         await self._update(ref, "Partition=full")
 
     async def requeue_externally(self, ref: Ref) -> None:
-        await self._update(ref, "Requeue=1")
+        if (await self._look(ref)).bit == "0":
+            await self._update(ref, "Requeue=1")
         await self._root("scontrol", "requeue", ref.id)
+
+    # what scripts need, too
+
+    async def cancel_externally(self, ref: Ref) -> None:
+        await self._root("scancel", ref.id)
+
+    async def rename(self, ref: Ref) -> None:
+        await self._update(ref, "JobName=renamed")
+
+    async def start_in_the_past(self, ref: Ref) -> None:
+        await self._update(ref, "StartTime=2020-01-01T00:00:00")
+
+    async def epochs(self, ref: Ref) -> str:
+        """The epochs in the environments of the job's processes, wherever they run."""
+        self._record.commands.append("# grep -z DISPATCH_EPOCH /proc/PID/environ")
+        return " ".join(sorted(self._slurm.set_in(ref.id, "DISPATCH_EPOCH")))
+
+    async def node_timeout(self, ref: Ref) -> None:
+        """Wait until a node that was lost is missed, or would have been."""
+        node = (await self._look(ref)).node
+
+        async def decided() -> bool:
+            state = (await self._root("sinfo", "-hN", "-p", "wait", "-n", node, "-o", "%T")).strip()
+            return state.startswith("down") or not state.endswith("*")
+
+        await self._until(lambda: self._is_past(self._lost_at[ref.id] + timedelta(seconds=NODE_TIMEOUT)))
+        await self._until(decided)
+
+    async def forget(self, ref: Ref) -> None:
+        """It does so by itself."""
+
+    async def end(self, ref: Ref) -> None:
+        """It does so by itself."""
+
+    async def another_cycle(self) -> None:
+        """Wait until the scheduler has looked at everything once more, from its beginning."""
+        begun = await self._cycles()
+
+        async def been_round() -> bool:
+            return await self._cycles() >= begun + 2
+
+        await self._until(been_round)
+
+    async def _cycles(self) -> int:
+        """How often the scheduler has looked at everything."""
+        found = re.search(r"Total cycles: +(\d+)", await self._root("sdiag"))
+        if found is None:
+            raise WrongStateError("sdiag counts no cycles")
+        return int(found[1])
 
     async def clean(self, scope: str) -> None:
         """End what a check has left, and bring back its nodes."""
@@ -239,9 +343,9 @@ class Driver:
         return shown
 
     async def _look(self, ref: Ref) -> Shown:
-        asked = "State:20,NodeList:20,RestartCnt:10,EligibleTime:25,PriorityLong:20"
+        asked = "State:20,NodeList:20,RestartCnt:10,EligibleTime:25,PriorityLong:20,Requeue:5"
         answer = (await self._root("squeue", "-h", "-t", "all", "-j", ref.id, "-O", asked)).splitlines()[0]
-        cells = (answer[:20], answer[20:40], answer[40:50], answer[50:75], answer[75:95])
+        cells = (answer[:20], answer[20:40], answer[40:50], answer[50:75], answer[75:95], answer[95:])
         return Shown(*(cell.strip() for cell in cells))
 
     @staticmethod
@@ -257,7 +361,10 @@ class Driver:
 
     async def _root(self, *command: str) -> str:
         try:
-            return await Commands(self._slurm.environment).run("drive", *command)
+            with self._record.noting("#", command) as answers:
+                answer = await Commands(self._slurm.environment).run("drive", *command)
+                answers.append(answer)
+                return answer
         except CommandError as error:
             raise WrongStateError(str(error)) from error
 
@@ -270,13 +377,14 @@ class Driver:
 class SlurmCluster(Cluster):
     """One scope on the private Slurm: no other has jobs in it."""
 
-    def __init__(self, slurm: PrivateSlurm, scope: str, partition: str) -> None:
+    def __init__(self, slurm: PrivateSlurm, scope: str, partition: str, record: Record) -> None:
         self._slurm = slurm
         self._scope = scope
-        self._commands = FaultyCommands(slurm.environment)
+        self.record = record
+        self._commands = FaultyCommands(slurm.environment, record)
         self._clients: list[SlurmAdapter] = []
         self.adapter = self._client(self._commands)
-        self.driver = Driver(slurm, partition)
+        self.driver = Driver(slurm, partition, record)
 
     def _client(self, commands: Commands, *, read_only: bool = False) -> SlurmAdapter:
         environment: Mapping[str, str] = {
@@ -295,7 +403,7 @@ class SlurmCluster(Cluster):
         return client
 
     async def another(self, *, read_only: bool = False) -> SlurmAdapter:
-        return self._client(FaultyCommands(self._slurm.environment), read_only=read_only)
+        return self._client(FaultyCommands(self._slurm.environment, self.record), read_only=read_only)
 
     @asynccontextmanager
     async def inject(self, fault: Fault, call: str) -> AsyncGenerator[None]:
@@ -314,7 +422,10 @@ class SlurmCluster(Cluster):
 
 
 class SlurmHarness(Harness):
-    """The adapter on a private Slurm."""
+    """The adapter on a private Slurm.
+
+    :ivar states: the words in capitals that Slurm has printed of jobs
+    """
 
     name = "slurm_cli on a private Slurm"
     abilities = frozenset(
@@ -353,11 +464,12 @@ class SlurmHarness(Harness):
         self._slurm = slurm
         self._scopes = count(1)
         self._partitions = list(PARTITIONS)
+        self.states: set[str] = set()
 
     @asynccontextmanager
     async def cluster(self) -> AsyncGenerator[SlurmCluster]:
         partition = self._partitions.pop()
-        cluster = SlurmCluster(self._slurm, f"check-{next(self._scopes)}", partition)
+        cluster = SlurmCluster(self._slurm, f"check-{next(self._scopes)}", partition, Record(self.states))
         try:
             yield cluster
         finally:

@@ -4,6 +4,7 @@ It ends what it has started, by process, and nothing else. As root, with Debian'
 """
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -22,6 +23,8 @@ PARTITIONS = tuple(f"p{number}" for number in range(1, 17))
 """Each is down but while somebody starts a job in it."""
 AGE = 20
 NODE_TIMEOUT = 10
+KILL_WAIT = 15
+"""What only a job notices that does not end when it is told to."""
 PATIENCE = 90
 CONF = """\
 ClusterName=fidelity
@@ -52,7 +55,7 @@ PreemptMode=REQUEUE
 MinJobAge={age}
 SlurmdTimeout={node_timeout}
 SlurmctldTimeout=30
-KillWait=2
+KillWait={kill_wait}
 ReturnToService=2
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=127.0.0.1
@@ -96,6 +99,12 @@ told={folder}/told/$SLURM_JOB_ID.${{SLURM_RESTART_COUNT:-0}}
 mkfifo "$told.new" && mv "$told.new" "$told" && read -r status <"$told"
 exit "$status"
 """
+STUBBORN = """\
+#!/bin/sh
+# what jobs run that do not end when they are told to
+trap '' TERM
+exec sleep "$@"
+"""
 
 
 class PrivateSlurm:
@@ -134,6 +143,7 @@ class PrivateSlurm:
             real = Path(f"/usr/sbin/{daemon}-wlm")
             (self.folder / "bin" / daemon).symlink_to(real if real.exists() else Path(f"/usr/sbin/{daemon}"))
         self._write("jobs/sleep", SLEEP.format(folder=self.folder), 0o755)
+        self._write("jobs/stubborn", STUBBORN, 0o755)
         key = self.folder / "etc/munge.key"
         key.write_bytes(os.urandom(1024))
         key.chmod(0o600)
@@ -151,6 +161,7 @@ class PrivateSlurm:
             "last": ports[-1],
             "age": AGE,
             "node_timeout": NODE_TIMEOUT,
+            "kill_wait": KILL_WAIT,
         }
         self._write("etc/slurm.conf", CONF.format(**said), 0o644)
         self._write("etc/slurmdbd.conf", DBD_CONF.format(**said), 0o600)
@@ -230,6 +241,12 @@ class PrivateSlurm:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
+    def set_in(self, job: str, variable: str) -> set[str]:
+        """What a variable is set to in the environments of a job's processes."""
+        ours = {"FIDELITY": str(self.folder), "SLURM_JOB_ID": job}
+        environments = [environment for _, environment in _processes()]
+        return {one[variable] for one in environments if variable in one and ours.items() <= one.items()}
+
     def _end_jobs(self) -> None:
         self._try("scancel", f"--user={USER}")
         self._try("scancel", "--user=root")
@@ -248,6 +265,14 @@ class PrivateSlurm:
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)}: exit {done.returncode}: {done.stdout}{done.stderr}")
         return done.stdout
+
+    def job_states(self) -> list[str]:
+        """The states that jobs can have: what is offered to who asks for one that there is not."""
+        try:
+            self.run("squeue", "--states=no-such-state")
+        except RuntimeError as error:
+            return re.findall(r"[A-Z_]+", str(error).partition("Valid job states include:")[2])
+        return []
 
     def _try(self, *command: str) -> str | None:
         try:

@@ -105,16 +105,16 @@ async def running_is_refused(bed: CoreBed) -> None:
 
 @core_check(
     "hold.running-is-stopped",
-    "What runs and cannot be held is stopped where that was asked; its restart after the release is free.",
+    "What runs and cannot be held is stopped where that was asked; its restart once the hold is over is free.",
     rules="CO-6 CO-8",
     needs=(*HOLD, "run"),
 )
 async def running_is_stopped(bed: CoreBed) -> None:
     _not_held_running(bed)
-    job = await bed.runs()
-    await bed.hold(job, running="stop")
+    job = await bed.runs(restart(limit=0))
+    await bed.hold(job, running="stop", until=bed.cluster.now() + A_WHILE)
     bed.expect(not await bed.live(job), "no live object", repr(await bed.live(job)))
-    await bed.operator.release(job, "a person")
+    await bed.cluster.advance(A_WHILE)
     await bed.again(job)
 
 

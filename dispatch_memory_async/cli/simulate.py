@@ -1,0 +1,209 @@
+"""``dispatch-memory simulate`` and ``replay``: many runs from their seeds, and one of them again."""
+
+import argparse
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from ..memory import Shape
+from ..model import DispatchError, UnmatchedPolicy, enc_hook
+from ..simulator import Outcome, Result, SimConfig, command_of, explain, shrink, simulate, simulate_many
+from .input import BadUseError, refuse
+
+__all__ = ("add_to",)
+
+CLEAR_LINE: str = "\r\x1b[K"
+EVERY = 5.0
+"""How many seconds pass between two lines of progress where there is no terminal."""
+
+SIMULATE = """\
+Plays the core on the memory adapter through bad orders that are drawn from seeds,
+and checks the invariants against the ground truth after every step."""
+
+REPLAY = """\
+Plays one run again and prints its trace, the records and the ground truth at its
+end, or after the step that --stop-at names."""
+
+
+def add_to(commands: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add these commands.
+
+    :param commands: makes the parser of a command, see ``add_parser``
+    """
+    many = commands("simulate", help="look for a seed that breaks an invariant of the core", description=SIMULATE)
+    many.add_argument("--shape", choices=[*Shape, "both"], default="both", help="the shape (default: both)")
+    many.add_argument("--seeds", type=int, default=100, metavar="N", help="how many of each shape (default: 100)")
+    many.add_argument("--from", type=int, default=0, dest="first", metavar="S", help="the first seed (default: 0)")
+    many.add_argument(
+        "--processes", type=int, default=os.cpu_count() or 1, metavar="P", help="how many processes (default: all)"
+    )
+    many.add_argument("--dask", metavar="ADDRESS", help="play on a Dask cluster, by its scheduler's address")
+    many.add_argument("--resume", metavar="FILE", help="write each outcome there, and play none that it holds already")
+    many.set_defaults(run=run_many)
+    one = commands("replay", help="play one run again, from its seed", description=REPLAY)
+    one.add_argument("seed", type=int, metavar="SEED")
+    one.add_argument("--shape", choices=list(Shape), default=Shape.SLURM, help="the shape (default: slurm)")
+    one.add_argument("--stop-at", type=int, metavar="N", help="stop after that step")
+    one.add_argument("--only", type=_steps, metavar="N,N,...", help="play these steps alone; 0 is none")
+    one.set_defaults(run=run_one)
+    for parser in (many, one):
+        _add_fields(parser)
+        parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def _add_fields(parser: argparse.ArgumentParser) -> None:
+    defaults = SimConfig(seed=0)
+    for name, metavar, what in (
+        ("jobs", "J", "how many jobs"),
+        ("supervisors", "K", "how many supervisors at the same time, at most"),
+        ("steps", "M", "how many steps with faults"),
+        ("quiet", "Q", "within how many rounds everything must come to rest then"),
+    ):
+        default = getattr(defaults, name)
+        parser.add_argument(
+            f"--{name}", type=int, default=default, metavar=metavar, help=f"{what} (default: {default})"
+        )
+    parser.add_argument("--unmatched", choices=list(UnmatchedPolicy), help="what follows an end that no rule names")
+    parser.add_argument("--mutant", type=int, metavar="N", help="take the core's protection of that number back")
+
+
+def _steps(text: str) -> tuple[int, ...]:
+    return tuple(step for step in map(int, text.split(",")) if step)
+
+
+def _config(arguments: argparse.Namespace, seed: int, **fields: Any) -> SimConfig:
+    asked = {
+        name: getattr(arguments, name) for name in ("jobs", "supervisors", "steps", "quiet", "unmatched", "mutant")
+    }
+    return SimConfig(seed=seed, **{**asked, **fields})
+
+
+# one run
+
+
+def run_one(arguments: argparse.Namespace) -> int:
+    """Play a run again, and print it."""
+    try:
+        config = _config(
+            arguments, arguments.seed, shape=arguments.shape, stop_at=arguments.stop_at, only=arguments.only
+        )
+        result = simulate(config)
+    except DispatchError as error:
+        return refuse("replay", error)
+    print(_document(result) if arguments.json else _text(result))  # noqa: T201
+    return int(bool(result.violations))
+
+
+def _text(result: Result) -> str:
+    lines = [*map(str, result.trace), ""]
+    lines += [f"record of job {number}: {record!r}" for number, record in enumerate(result.records, 1)]
+    lines += [f"object {number}: {truth!r}" for number, truth in enumerate(result.truths, 1)]
+    lines.append(f"\ndigest {result.digest}")
+    lines += [str(violation) for violation in result.violations] or ["No invariant was broken."]
+    return "\n".join(lines)
+
+
+def _document(result: Result) -> str:
+    told = {name: getattr(result, name) for name in ("config", "violations", "digest", "counts", "records", "truths")}
+    told["trace"] = [entry._asdict() for entry in result.trace]
+    return msgspec.json.format(msgspec.json.encode(told, enc_hook=enc_hook)).decode()
+
+
+# many runs
+
+
+def run_many(arguments: argparse.Namespace) -> int:
+    """Play many runs, and print what came of them."""
+    if arguments.seeds < 1 or arguments.processes < 1:
+        return refuse("simulate", "--seeds and --processes: expected at least 1")
+    shapes = list(Shape) if arguments.shape == "both" else [Shape(arguments.shape)]
+    seeds = range(arguments.first, arguments.first + arguments.seeds)
+    telling = _Telling(len(shapes) * len(seeds))
+    print(f"seeds {seeds.start} to {seeds.stop - 1}, {', '.join(shapes)}", file=sys.stderr)  # noqa: T201
+    try:
+        configs = [_config(arguments, seed, shape=shape) for seed in seeds for shape in shapes]
+        with _executor(arguments) as executor:
+            for outcome in simulate_many(configs, executor, file=arguments.resume):
+                telling.add(outcome)
+    except (BadUseError, DispatchError, OSError) as error:
+        return refuse("simulate", error)
+    finally:  # of what is interrupted, too, what was done until then is told
+        telling.end()
+        if telling.outcomes:
+            print(telling.document() if arguments.json else telling.text(seeds))  # noqa: T201
+    return int(bool(telling.violations))
+
+
+@contextmanager
+def _executor(arguments: argparse.Namespace) -> Iterator[Executor]:
+    if not arguments.dask:
+        pool = ProcessPoolExecutor(arguments.processes)
+        try:
+            yield pool
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return
+    try:
+        from distributed import Client  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]  # an extra
+    except ImportError:
+        raise BadUseError("--dask needs the extra: pip install 'dispatch-memory-async[dask]'") from None
+    with Client(arguments.dask) as client:
+        yield client.get_executor()
+
+
+class _Telling:
+    """How far it has come, and what came of it."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.outcomes: list[Outcome] = []
+        self.began = self.told = time.monotonic()
+
+    @property
+    def violations(self) -> list[Outcome]:
+        return [outcome for outcome in self.outcomes if outcome.violations]
+
+    def add(self, outcome: Outcome) -> None:
+        self.outcomes.append(outcome)
+        now, done = time.monotonic(), len(self.outcomes)
+        rate = done / max(now - self.began, 1e-9)
+        line = f"{done}/{self.total} runs, {rate:.0f}/s, {len(self.violations)} with a violation"
+        if sys.stderr.isatty():
+            print(f"{CLEAR_LINE}{line}", end="", file=sys.stderr, flush=True)  # noqa: T201
+        elif now - self.told >= EVERY or done == self.total:
+            self.told = now
+            print(line, file=sys.stderr, flush=True)  # noqa: T201
+
+    def end(self) -> None:
+        if sys.stderr.isatty():
+            print(CLEAR_LINE, end="", file=sys.stderr, flush=True)  # noqa: T201
+
+    def text(self, seeds: range) -> str:
+        """The first violation in words, then the counts."""
+        counts = Counter[str]()
+        for outcome in self.outcomes:
+            counts.update(outcome.counts)
+        lines = [f"{what:40} {count:9}" for what, count in sorted(counts.items())]
+        lines += [f"{outcome.violations[0]}: {command_of(outcome.config)}" for outcome in self.violations[1:10]]
+        if self.violations:
+            first = min(self.violations, key=lambda outcome: outcome.config.seed)
+            lines += ["", explain(shrink(simulate(first.config), each=_tell_shrinking)), ""]
+        done = f"{len(self.outcomes)} of {self.total} runs" if len(self.outcomes) < self.total else f"{self.total} runs"
+        lines.append(f"{done}, seeds {seeds.start} to {seeds.stop - 1}: {len(self.violations)} with a violation")
+        return "\n".join(lines)
+
+    def document(self) -> str:
+        told = {"total": self.total, "done": len(self.outcomes), "outcomes": self.outcomes}
+        return msgspec.json.format(msgspec.json.encode(told, enc_hook=enc_hook)).decode()
+
+
+def _tell_shrinking(steps: int, tries: int) -> None:
+    if sys.stderr.isatty():
+        print(f"{CLEAR_LINE}shrinking: {steps} steps left after {tries} tries", end="", file=sys.stderr, flush=True)  # noqa: T201

@@ -1,0 +1,89 @@
+"""SIM-8: many seeds on any executor; what is interrupted goes on, and loses no finished seed."""
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from dispatch_memory_async import InvalidError, Shape
+from dispatch_memory_async.simulator import Outcome, SimConfig, finished, simulate, simulate_many
+
+CONFIGS = [SimConfig(seed=seed, shape=shape, steps=30) for seed in range(6) for shape in Shape]
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as executor:
+        yield executor
+
+
+def digests(outcomes: list[Outcome]) -> dict[SimConfig, str]:
+    return {outcome.config: outcome.digest for outcome in outcomes}
+
+
+ALONE = {config: simulate(config).digest for config in CONFIGS}
+
+
+def test_on_a_process_pool() -> None:
+    """SIM-8: what each gives is what it gives alone."""
+    with ProcessPoolExecutor(2) as executor:
+        assert digests(list(simulate_many(CONFIGS, executor))) == ALONE
+
+
+def test_on_a_dask_cluster() -> None:
+    """SIM-8: two workers of their own, through Dask's executor."""
+    from distributed import Client, LocalCluster  # noqa: PLC0415  # it takes a second
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,  # type: ignore[no-untyped-call]
+        Client(cluster) as client,  # type: ignore[no-untyped-call]
+    ):
+        assert digests(list(simulate_many(CONFIGS, client.get_executor()))) == ALONE  # type: ignore[no-untyped-call]
+
+
+class Counting(ThreadPoolExecutor):
+    """It counts what it is given."""
+
+    given = 0
+
+    def submit(self, fn, /, *args, **kwargs) -> Future:  # type: ignore[no-untyped-def,type-arg]
+        self.given += 1
+        return super().submit(fn, *args, **kwargs)
+
+
+def test_an_interrupted_run_of_them_goes_on(tmp_path: Path) -> None:
+    """SIM-8: what was finished is not played again, and what was cut off is."""
+    file = tmp_path / "outcomes.jsonl"
+    with Counting(1) as executor:
+        outcomes = simulate_many(CONFIGS, executor, file=file)
+        done = [next(outcomes) for _ in range(5)]
+        outcomes.close()  # type: ignore[attr-defined]
+    assert finished(file) == done
+    held = file.read_bytes()
+    file.write_bytes(held[:-20])  # as if the process had ended in the middle of a write
+    assert finished(file) == done[:4]
+    with Counting(1) as executor:
+        assert digests(list(simulate_many(CONFIGS, executor, file=file))) == ALONE
+        assert executor.given == len(CONFIGS) - 4
+        assert digests(list(simulate_many(CONFIGS, executor, file=file))) == ALONE
+        assert executor.given == len(CONFIGS) - 4
+    assert digests(finished(file)) == ALONE
+
+
+def test_another_file_is_refused(tmp_path: Path, pool: ThreadPoolExecutor) -> None:
+    """SIM-8: and left as it is."""
+    file = tmp_path / "letter.txt"
+    file.write_text("Dear Ann,\nall is well.\n")
+    with pytest.raises(InvalidError, match=r"letter\.txt, line 1: .*expected the outcome of a run"):
+        list(simulate_many(CONFIGS, pool, file=file))
+    assert file.read_text() == "Dear Ann,\nall is well.\n"
+
+
+def test_only_so_many_are_under_way(pool: ThreadPoolExecutor) -> None:
+    """SIM-8: a million seeds are not given out at once."""
+    many = (SimConfig(seed=seed, steps=1) for seed in range(200))
+    outcomes = simulate_many(many, pool)
+    next(outcomes)
+    assert pool._work_queue.qsize() <= 64
+    outcomes.close()  # type: ignore[attr-defined]
