@@ -224,7 +224,7 @@ def report(result: Result) -> str:
     parts = {"title": escape(_title(result)), "verdict": _verdict(result), "facts": _facts(result)}
     # as a JSON text has "<" inside strings alone, no text can end the element that it stands in
     parts["data"] = msgspec.json.encode(_data(result)).decode().replace("<", "\\u003c")
-    template = files(__package__).joinpath("report.html").read_text("utf-8")
+    template = files("dispatch_memory_async.simulator").joinpath("report.html").read_text("utf-8")
     return re.sub(r"@@(\w+)@@", lambda found: parts[found[1]], template)
 
 
