@@ -91,12 +91,13 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("reports")
     broken = broken_run()
-    for name, result in (("five", broken), ("many", multiplied(broken, 100)), ("well", well_run())):
+    runs = {"one": broken_run(1), "five": broken, "many": multiplied(broken, 100), "well": well_run()}
+    for name, result in runs.items():
         (folder / f"{name}.html").write_text(report(result), "utf-8")
     return folder
 
 
-@pytest.fixture(params=["five", "many"])
+@pytest.fixture(params=["one", "five", "many"])
 def broken(request: pytest.FixtureRequest, driver: Any, folder: Path) -> Page:
     return Page(driver, folder / f"{request.param}.html")
 
