@@ -92,7 +92,9 @@ def browser(session: nox.Session) -> None:
     """The simulator's report in a headless Chromium, which is installed by apt: on a Debian, as root."""
     install(session, "browser")
     session.run("sh", "tests/simulator/install.sh", external=True)
-    session.run("python", "-m", "pytest", "-m", "browser", "tests/simulator/test_report_in_browser.py", *session.posargs)
+    session.run(
+        "python", "-m", "pytest", "-m", "browser", "tests/simulator/test_report_in_browser.py", *session.posargs
+    )
 
 
 @nox.session

@@ -133,11 +133,8 @@ def test_a_mark_that_is_clicked_is_found_in_the_story(broken: Page) -> None:
 
 
 def test_the_axis_zooms_moves_and_changes_by_the_keyboard(broken: Page) -> None:
-    near = broken.ticks()
     broken.press("0")
-    whole = broken.ticks()
-    assert "step 0" in whole
-    assert whole != near
+    assert "step 0" in broken.ticks()
     broken.press("+", "+")
     assert "step 0" not in broken.ticks()
     for _ in range(10):
