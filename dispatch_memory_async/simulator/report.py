@@ -28,12 +28,23 @@ from .trace import BEGINNING, Entry, Kind
 
 __all__ = ("report",)
 
+# The words of the trace that say what stands nowhere else; a test counts what they find against the ground truth.
 CALL = re.compile(r"(?P<call>\w+) (?P<how>starts|lands), for submission (?P<submission>\d+)(?P<refused>, refused)?")
 NEVER = re.compile(r"(?P<call>\w+) never arrives")
 BEGINS = re.compile(r"an execution of submission \d+ begins, epoch (?P<epoch>\d+), by the (?P<by>\w+)")
 ABOUT = re.compile(r"(?P<act>[\w ]+?)(?: lands, for| of) submission (?P<submission>\d+)(?!.*refused)")
 HOLD = re.compile(r"(?:^writes |, )hold (?P<how>none|(?:acknowledged )?withdrawn|acknowledged|instance)")
-ENDS_NOTHING = ("run", "no capacity", "lose node", "return node", "admin hold", "admin release", "start", "open")
+ENDS_NOTHING = (
+    "run",
+    "no capacity",
+    "lose node",
+    "return node",
+    "admin hold",
+    "admin release",
+    "start",
+    "open",
+    "release",
+)
 MICROSECOND = timedelta(microseconds=1)
 
 
