@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -142,7 +142,7 @@ def run_many(arguments: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _executor(arguments: argparse.Namespace) -> Iterator[Executor]:
+def _executor(arguments: argparse.Namespace) -> Generator[Executor]:
     if not arguments.dask:
         pool = ProcessPoolExecutor(arguments.processes)
         try:
@@ -154,7 +154,8 @@ def _executor(arguments: argparse.Namespace) -> Iterator[Executor]:
         from distributed import Client  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]  # an extra
     except ImportError:
         raise BadUseError("--dask needs the extra: pip install 'dispatch-memory-async[dask]'") from None
-    with Client(arguments.dask) as client:
+    client: Any = Client(arguments.dask)  # type: ignore[no-untyped-call]
+    with client:
         yield client.get_executor()
 
 

@@ -32,8 +32,9 @@ class Looker:
     async def capabilities(self) -> Capabilities:
         """What the cluster can do and the adapter has a call for."""
         said = await self._adapter.capabilities()
-        lacking = {able for able, interface in INTERFACES.items() if not isinstance(self._adapter, interface)}
-        if not any(has(said, able) for able in lacking):
+        declared = [(able, interface) for able, interface in INTERFACES.items() if has(said, able)]
+        lacking = [able for able, interface in declared if not isinstance(self._adapter, interface)]
+        if not lacking:
             return said
         return altered(said, support={**said.support, **dict.fromkeys(lacking, Support(value=Tristate.NO))})
 

@@ -4,6 +4,7 @@ import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from ..core import Kind, Record
@@ -92,16 +93,15 @@ async def send_on(coroutine: Coroutine[Any, Any, Any]) -> StopIteration | None:
 
     :return: its end, with its answer; ``None`` if it stands at a park
     """
-    send: Callable[[Any], object] = coroutine.send
-    given: object = None
+    resume: Callable[[], object] = partial(coroutine.send, None)
     while True:
         try:
-            wish = send(given)
+            wish = resume()
         except StopIteration as end:
             return end
         if wish is _PARK:
             return None
         try:
-            given, send = await _passed_on(wish), coroutine.send
+            resume = partial(coroutine.send, await _passed_on(wish))
         except BaseException as error:  # noqa: BLE001  # whatever the loop says to it
-            given, send = error, coroutine.throw
+            resume = partial(coroutine.throw, error)

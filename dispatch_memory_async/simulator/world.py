@@ -14,7 +14,7 @@ from typing import Any
 from ulid import ULID
 
 from ..core import Hold, MemoryRecords, Operator, Record, Status, Supervisor, WhileRunning
-from ..memory import Backend, call_start, crash_between_steps
+from ..memory import Backend, Execution, call_start, crash_between_steps
 from ..model import (
     Capabilities,
     DispatchError,
@@ -29,7 +29,7 @@ from ..model import (
     WrongStateError,
 )
 from .actors import Actor, Flight, Intention, send_on
-from .case import FOREIGN, Begun, Case, Deed
+from .case import FOREIGN, Begun, Case, Change, Deed
 from .config import SimConfig, drawn
 from .invariants import INVARIANTS, ViolationError, effective
 from .trace import BEGINNING, Entry, Kind
@@ -76,6 +76,7 @@ class World:
         self.concerned = 1
         """The number of the job that is being looked into."""
         self.faults = True
+        self._observed_at: datetime | None = None
         self._moment = 0
         self._serial = 0
 
@@ -234,6 +235,9 @@ class World:
 
     async def observe(self, why: Flight | Deed = TIME) -> None:
         """Compare the ground truth with what it was before."""
+        if why is TIME and self.now == self._observed_at:
+            return  # nothing has happened since
+        self._observed_at = self.now
         truths = await self.backend.env.objects()
         for case in self.cases:
             mine = [truth for truth in truths if truth.job.id == case.job.id] if len(self.cases) > 1 else truths
@@ -247,28 +251,35 @@ class World:
         self.concerned = case.number
         changes = case.took_in(truths)
         for change in changes:
-            if change.new.cause and not (change.old and change.old.cause is change.new.cause):
-                self.counts[f"cause {change.new.cause}"] += 1
-            if isinstance(why, Flight):
-                if why.crashes:
-                    case.bit[change.place] = Begun("core", why.of.look)
-                if effective(why, change):
-                    case.eligible[change.place] = Begun("core", why.of.look)
-                for invariant in INVARIANTS:
-                    invariant.landed(case, why, change)
-            else:
-                case.credit(why, change, self.moment())
+            self._credit(case, why, change)
         for change in changes:
             ran = len(change.old.executions) if change.old else 0
             for execution in change.new.executions[ran:]:
-                by = case.eligible.get(change.place, Begun("other", 0))
-                case.begun[execution.attempt] = Begun(by.who, self.moment())
-                self.counts[f"execution by {by.who}"] += 1
-                what = f"an execution of submission {change.new.submission} begins, epoch {execution.epoch}"
-                self.note(Kind.SCHEDULER, f"{what}, by the {by.who}", job=case.number)
-                for invariant in INVARIANTS:
-                    invariant.begun(case, change, execution, by)
-                case.epochs.append(execution.epoch)
+                self._begun(case, change, execution)
+
+    def _credit(self, case: Case, why: Flight | Deed, change: Change) -> None:
+        """Whose doing it is that an object has changed."""
+        if change.new.cause and not (change.old and change.old.cause is change.new.cause):
+            self.counts[f"cause {change.new.cause}"] += 1
+        if isinstance(why, Deed):
+            case.credit(why, change, self.moment())
+            return
+        if why.crashes:
+            case.bit[change.place] = Begun("core", why.of.look)
+        if effective(why, change):
+            case.eligible[change.place] = Begun("core", why.of.look)
+        for invariant in INVARIANTS:
+            invariant.landed(case, why, change)
+
+    def _begun(self, case: Case, change: Change, execution: Execution) -> None:
+        by = case.eligible.get(change.place, Begun("other", 0))
+        case.begun[execution.attempt] = Begun(by.who, self.moment())
+        self.counts[f"execution by {by.who}"] += 1
+        what = f"an execution of submission {change.new.submission} begins, epoch {execution.epoch}"
+        self.note(Kind.SCHEDULER, f"{what}, by the {by.who}", job=case.number)
+        for invariant in INVARIANTS:
+            invariant.begun(case, change, execution, by)
+        case.epochs.append(execution.epoch)
 
     # what happens
 

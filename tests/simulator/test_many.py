@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -35,11 +36,12 @@ def test_on_a_dask_cluster() -> None:
     """SIM-8: two workers of their own, through Dask's executor."""
     from distributed import Client, LocalCluster  # noqa: PLC0415  # it takes a second
 
+    make: Any = LocalCluster
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,  # type: ignore[no-untyped-call]
-        Client(cluster) as client,  # type: ignore[no-untyped-call]
+        make(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        cast("Any", Client)(cluster) as client,
     ):
-        assert digests(list(simulate_many(CONFIGS, client.get_executor()))) == ALONE  # type: ignore[no-untyped-call]
+        assert digests(list(simulate_many(CONFIGS, client.get_executor()))) == ALONE
 
 
 class Counting(ThreadPoolExecutor):
@@ -49,7 +51,8 @@ class Counting(ThreadPoolExecutor):
 
     def submit(self, fn, /, *args, **kwargs) -> Future:  # type: ignore[no-untyped-def,type-arg]
         self.given += 1
-        return super().submit(fn, *args, **kwargs)
+        future: Future[Any] = super().submit(fn, *args, **kwargs)
+        return future
 
 
 def test_an_interrupted_run_of_them_goes_on(tmp_path: Path) -> None:
