@@ -88,6 +88,16 @@ def fidelity(session: nox.Session) -> None:
 
 
 @nox.session
+def browser(session: nox.Session) -> None:
+    """The simulator's report in a headless Chromium, which is installed by apt: on a Debian, as root."""
+    install(session, "browser")
+    session.run("sh", "tests/simulator/install.sh", external=True)
+    session.run(
+        "python", "-m", "pytest", "-m", "browser", "tests/simulator/test_report_in_browser.py", *session.posargs
+    )
+
+
+@nox.session
 def matrix(session: nox.Session) -> None:
     """The conformance suites on broken adapters and cores: each check catches one, each one that shows is caught."""
     install(session, "test")

@@ -39,7 +39,10 @@ python_use_unqualified_type_names = True
 nitpicky = True
 # Builds have no network, so nothing of the standard library or of our dependencies can be linked to.
 nitpick_ignore_regex = [
-    ("py:.*", r"(collections(?:\.abc)?|contextlib|datetime|enum|os|types|typing|ulid|ulid\.ULID|msgspec)\..*"),
+    (
+        "py:.*",
+        r"(collections(?:\.abc)?|concurrent|contextlib|datetime|enum|os|types|typing|ulid|ulid\.ULID|msgspec)\..*",
+    ),
 ]
 
 HANDED_OUT = {"Env", "MemoryWatch", "Resubscribing", "View"}

@@ -14,7 +14,7 @@ import msgspec
 
 from ..memory import Shape
 from ..model import DispatchError, UnmatchedPolicy, enc_hook
-from ..simulator import Outcome, Result, SimConfig, command_of, explain, shrink, simulate, simulate_many
+from ..simulator import Outcome, Result, SimConfig, command_of, explain, report, shrink, simulate, simulate_many
 from .input import BadUseError, refuse
 
 __all__ = ("add_to",)
@@ -52,6 +52,7 @@ def add_to(commands: Callable[..., argparse.ArgumentParser]) -> None:
     one.add_argument("--shape", choices=list(Shape), default=Shape.SLURM, help="the shape (default: slurm)")
     one.add_argument("--stop-at", type=int, metavar="N", help="stop after that step")
     one.add_argument("--only", type=_steps, metavar="N,N,...", help="play these steps alone; 0 is none")
+    one.add_argument("--report", metavar="FILE", help="write a page there on which the run can be looked at")
     one.set_defaults(run=run_one)
     for parser in (many, one):
         _add_fields(parser)
@@ -95,7 +96,9 @@ def run_one(arguments: argparse.Namespace) -> int:
             arguments, arguments.seed, shape=arguments.shape, stop_at=arguments.stop_at, only=arguments.only
         )
         result = simulate(config)
-    except DispatchError as error:
+        if arguments.report:
+            Path(arguments.report).write_text(report(result), encoding="utf-8")
+    except (DispatchError, OSError) as error:
         return refuse("replay", error)
     print(_document(result) if arguments.json else _text(result))  # noqa: T201
     return int(bool(result.violations))

@@ -6,6 +6,7 @@
 from .config import SimConfig
 from .explaining import command_of, explain
 from .many import Outcome, finished, simulate_many
+from .report import report
 from .run import Result, Violation, simulate
 from .shrinking import shrink
 from .trace import Entry, Kind
@@ -20,6 +21,7 @@ __all__ = (
     "command_of",
     "explain",
     "finished",
+    "report",
     "shrink",
     "simulate",
     "simulate_many",

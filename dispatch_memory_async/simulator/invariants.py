@@ -1,7 +1,7 @@
 """The invariants: what must hold after every step, and at rest, whatever happens (04b, 3.1).
 
-Each is an object that is told what happens to a job, in the terms of its :class:`~.case.Case`, and raises a
-:class:`ViolationError` when it sees itself broken.
+Each is an object that is told what happens to a job, in the terms of its case, and raises a
+violation when it sees itself broken.
 """
 
 from datetime import timedelta
