@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
