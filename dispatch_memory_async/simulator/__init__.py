@@ -6,7 +6,7 @@
 from .config import SimConfig
 from .explaining import command_of, explain
 from .many import Outcome, finished, simulate_many
-from .report import report
+from .reporting import report
 from .run import Result, Violation, simulate
 from .shrinking import shrink
 from .trace import Entry, Kind

@@ -29,7 +29,7 @@ from ..core import (
     Verdict,
     WhileRunning,
 )
-from ..memory import Backend, Execution, call_start, crash_between_steps
+from ..memory import Backend, Execution, Truth, call_start, crash_between_steps
 from ..model import (
     Capabilities,
     DispatchError,
@@ -253,13 +253,14 @@ class World:
         if why is TIME and self.now == self._observed_at:
             return  # nothing has happened since
         self._observed_at = self.now
-        truths = await self.backend.env.objects()
+        truths: dict[ULID, list[Truth]] = {case.job.id: [] for case in self.cases}
+        for truth in await self.backend.env.objects():
+            truths[truth.job.id].append(truth)
         for case in self.cases:
-            mine = [truth for truth in truths if truth.job.id == case.job.id] if len(self.cases) > 1 else truths
             case.now = self.now
-            self._check(case, mine, why)
+            self._check(case, truths[case.job.id], why)
 
-    def _check(self, case: Case, truths: Any, why: Flight | Deed) -> None:
+    def _check(self, case: Case, truths: list[Truth], why: Flight | Deed) -> None:
         before = case.truths
         if len(truths) == len(before) and all(map(_same, truths, before)):
             return

@@ -11,7 +11,7 @@ import pytest
 from dispatch_memory_async.memory import Shape
 from dispatch_memory_async.model.base import altered
 from dispatch_memory_async.simulator import Kind, Result, SimConfig, simulate
-from dispatch_memory_async.simulator.report import Span, report
+from dispatch_memory_async.simulator.reporting import Span, report
 from tests.simulator.reports import broken_run, multiplied, well_run
 
 HOSTILE = "</script><script>alert(1)</script><!-- <b title='\"'> @@data@@"

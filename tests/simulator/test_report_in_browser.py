@@ -11,7 +11,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
-from dispatch_memory_async.simulator.report import report
+from dispatch_memory_async.simulator import report
 from tests.simulator.reports import broken_run, multiplied, well_run
 
 pytestmark = pytest.mark.browser
