@@ -78,6 +78,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     ends_well: float
     person_stops: float
     fenced_at_rest: bool
+    native: bool
 
 
 CAUSES = (
@@ -97,6 +98,12 @@ GONE = (
     (Capability.CESSATION, Capability.HOLD, Capability.HOLD_RUNNING, Capability.REQUEUE),
 )
 """What is taken away from an adapter together."""
+
+NATIVE = {
+    Shape.SLURM: Rule(causes=frozenset({Cause.PREEMPTED, Cause.NODE_LOST}), action=Action.RESTART),
+    Shape.KUBEFLOW: Rule(causes=frozenset({Cause.NON_ZERO_EXIT, Cause.OUT_OF_MEMORY}), action=Action.RESTART, limit=2),
+}
+"""A rule that the scheduler can carry out itself."""
 
 
 def _policy(rng: Random, unmatched: UnmatchedPolicy | None) -> Policy:
@@ -169,9 +176,14 @@ def drawn(config: SimConfig, rng: Random, focus: Mapping[str, Any]) -> Options:
         "ends_well": rng.uniform(0.01, 0.12),
         "person_stops": rng.choice((0.0, 0.05, 0.2)),
         "fenced_at_rest": rng.random() < 0.5,
+        "native": rng.random() < 0.15,
     }
     for name, chosen in focus.items():
         (options if name in options else settings)[name] = chosen
+    if options["native"]:
+        settings |= {"rules": {Action.RESTART: YES}, "native": {Action.RESTART: YES}}
+        policy = options["policy"]
+        options["policy"] = Policy((NATIVE[config.shape], *policy.rules), policy.unmatched)
     support = dict.fromkeys(sorted(options["lost"]), NO)
     settings["capabilities"] = {Capability.ACCOUNTING_HISTORY: YES, **support} if history else support
     return Options(config=Config(**settings), **options)

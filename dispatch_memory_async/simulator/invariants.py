@@ -128,12 +128,12 @@ class HoldsHold(Invariant):
 
 
 class BitsClear(Invariant):
-    """CO-7: at rest no live object has its requeue bit set."""
+    """CO-7: at rest no live object has its requeue bit set, unless the scheduler was told to carry out the policy."""
 
     name = "I5"
 
     def rested(self, case: Case, status: Status) -> None:
-        if status.verdict or Capability.REQUEUE in case.options.lost:
+        if status.verdict or case.options.native or Capability.REQUEUE in case.options.lost:
             return
         for place, truth in enumerate(case.truths):
             if truth.gone_at is None and truth.state in LIVE and truth.requeue_bit:

@@ -18,6 +18,7 @@ from ..model import (
     NativePolicy,
     Observation,
     OutcomeUnknownError,
+    Policy,
     Ref,
     ReleaseMeta,
     UnavailableError,
@@ -97,6 +98,9 @@ class Probe:
 
     async def get(self, ref: Ref) -> Observation:
         return await self._backend.get(ref)
+
+    async def compile_policy(self, policy: Policy) -> NativePolicy:
+        return await self._backend.compile_policy(policy)
 
     async def find(self, job_id: ULID) -> tuple[Observation, ...]:
         await self._before_reading("find")

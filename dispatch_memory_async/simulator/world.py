@@ -309,7 +309,7 @@ class World:
         for case in self.cases:
             self.rng = self._drawing_of(f"job {case.number}")
             actor, operator, _ = self.actor("submitter", case, timedelta(0))
-            self.begin(actor, operator.submit(case.job, self.options.policy), "submit")
+            self.begin(actor, operator.submit(case.job, self.options.policy, native=self.options.native), "submit")
             await self.advance(actor)
         over = 0
         for step in range(1, config.steps + 1):
