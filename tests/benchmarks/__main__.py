@@ -20,7 +20,7 @@ from dispatch_memory_async import Shape
 
 from .figures import a_call, a_change, a_thousand_times_the_objects, an_object
 from .measuring import Figure
-from .simulating import a_simulated_job
+from .simulating import a_checked_step, a_simulated_job
 from .supervising import many_jobs
 
 WIDTH = 70
@@ -41,6 +41,7 @@ def main() -> None:
         *((partial(an_object, weighed, ended=ended), "asyncio") for ended in (False, True)),
         *((partial(a_thousand_times_the_objects, shape, largest), "asyncio") for shape in Shape),
         *((partial(many_jobs, shape, min(largest, 10_000)), "asyncio") for shape in Shape),
+        *((partial(a_checked_step, shape), "asyncio") for shape in Shape),
         *((partial(a_simulated_job, shape, min(largest, 2_000)), "asyncio") for shape in Shape),
     )
     table = sys.stderr if options.json else sys.stdout

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,6 +65,25 @@ def test_a_replay_stops_and_shows(capsys: pytest.CaptureFixture[str]) -> None:
     assert [entry["step"] for entry in told["trace"]] == steps
 
 
+def test_a_replay_writes_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """SIM-10: a page, beside what is printed."""
+    page = tmp_path / "run.html"
+    assert main(["replay", "3", "--report", str(page)]) == 0
+    assert "No invariant was broken." in capsys.readouterr().out
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_seeds_are_played_on_a_dask_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    """SIM-8: by its scheduler's address."""
+    from distributed import LocalCluster  # noqa: PLC0415  # it takes a second
+
+    make: Any = LocalCluster
+    with make(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        address = ["--dask", cluster.scheduler_address]
+        assert main(["simulate", "--shape", "slurm", "--seeds", "5", "--steps", "20", *address]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "5 runs, seeds 0 to 4: 0 with a violation"
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -72,6 +92,7 @@ def test_a_replay_stops_and_shows(capsys: pytest.CaptureFixture[str]) -> None:
         (["simulate", "--mutant", "29", "--seeds", "1", "--processes", "1"], "SimConfig.mutant: found 29"),
         (["simulate", "--from", "-1"], "SimConfig.seed: found -1"),
         (["simulate", "--resume", "/nowhere/at/all", "--seeds", "1"], "/nowhere/at/all"),
+        (["replay", "0", "--report", "/nowhere/at/all"], "/nowhere/at/all"),
         (["replay", "0", "--mutant", "30"], "SimConfig.mutant: found 30"),
         (["replay", "0", "--only", "1,b"], "argument --only: invalid"),
         (["replay", "b"], "argument SEED: invalid int value: 'b'"),
