@@ -359,7 +359,7 @@ _ALL = (
 
 
 CALM: dict[str, Any] = {"refused": 0.0, "reads_fail": 0.0, "conflict": 0.0, "ends_well": 0.02}
-LATE = {
+LATE: dict[str, Any] = {
     **CALM,
     "given_up": 0.7,
     "reply_lost": 0.3,

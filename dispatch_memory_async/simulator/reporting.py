@@ -105,7 +105,7 @@ class Axis:
                 self.places.append(Place(width + seen[entry.job] + 0.5, at / 1e6))
                 seen[entry.job] += 1
             width += max(seen.values())
-        self.end = Place(width, self.places[-1].t if self.places else 0.0)
+        self.end: Place = Place(width, self.places[-1].t if self.places else 0.0)
 
     def place(self, when: datetime) -> Place:
         """Where a time stands that no entry was found for."""
@@ -127,8 +127,10 @@ class Timeline:
         self.axis = axis
         self.entries = entries
         self.truths = truths
-        self.story = [Line(*place, entry.step, entry.who, entry.what, _mark(entry)) for place, entry in entries]
-        self.spans = [*self._executions(), *self._submissions(), *self._holds(), *self._calls()]
+        self.story: list[Line] = [
+            Line(*place, entry.step, entry.who, entry.what, _mark(entry)) for place, entry in entries
+        ]
+        self.spans: list[Span] = [*self._executions(), *self._submissions(), *self._holds(), *self._calls()]
         self.story.sort(key=lambda line: line.x)
 
     def _executions(self) -> Iterator[Span]:

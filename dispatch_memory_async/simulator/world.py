@@ -45,7 +45,7 @@ from ..model import (
 )
 from .actors import Actor, Flight, Intention, send_on
 from .case import FOREIGN, Begun, Case, Change, Deed
-from .config import SimConfig, drawn
+from .config import Options, SimConfig, drawn
 from .invariants import INVARIANTS, ViolationError, effective
 from .trace import BEGINNING, Entry, Kind
 from .wire import Ledger, Probe
@@ -73,13 +73,13 @@ class World:
     """
 
     def __init__(self, config: SimConfig, focus: Mapping[str, Any]) -> None:
-        self.config = config
-        self.rng = self._drawing_of("options")
-        self.options = drawn(config, self.rng, focus)
+        self.config: SimConfig = config
+        self.rng: Random = self._drawing_of("options")
+        self.options: Options = drawn(config, self.rng, focus)
         self.now: datetime = BEGINNING
-        self.backend = Backend(self.options.config, clock=lambda: self.now)
-        self.records = MemoryRecords()
-        self.cases = [
+        self.backend: Backend = Backend(self.options.config, clock=lambda: self.now)
+        self.records: MemoryRecords = MemoryRecords()
+        self.cases: list[Case] = [
             Case(number, Job(id=ULID.from_int(number), command=("train",)), self.options)
             for number in range(1, config.jobs + 1)
         ]
@@ -87,10 +87,10 @@ class World:
         self.actors: list[Actor] = []
         self.entries: list[Entry] = []
         self.counts: Counter[str] = Counter()
-        self.step = 0
-        self.concerned = 1
+        self.step: int = 0
+        self.concerned: int = 1
         """The number of the job that is being looked into."""
-        self.faults = True
+        self.faults: bool = True
         self._observed_at: datetime | None = None
         self._moment = 0
         self._serial = 0
