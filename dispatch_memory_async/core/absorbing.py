@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from ..model import Capabilities, Capability, Cause, Observation, State
 from ..model.base import altered
 from .look import Look, chosen, ending, extras, has, holdable, wedged
-from .record import POLICY, SKEW, Charge, Chosen, End, Intent, Kind, Record, Said, WhileRunning
+from .record import POLICY, SKEW, Charge, Chosen, End, EndKey, Intent, Kind, Record, Said, WhileRunning
 
 __all__ = ("absorb", "settled_at")
 
@@ -126,7 +126,19 @@ def _follow(record: Record, look: Look, now: datetime) -> Record:
     stopping = seen.cause is Cause.STOPPED or (record.intent is not None and record.intent.kind is Kind.STOP)
     if not stopping:
         now_chosen = altered(now_chosen, stopped_for=None)
+        if record.end and record.end.wedge:
+            record = _unsaid(record, record.end.key)
     return altered(record, chosen=now_chosen, end=None)
+
+
+def _unsaid(record: Record, key: EndKey) -> Record:
+    """A wedge is over; another one of that object would have the same key, and what was said is not of that."""
+    return altered(
+        record,
+        word=None if record.word and record.word.end == key else record.word,
+        go_on=None if record.go_on and record.go_on.end == key else record.go_on,
+        charged=None if record.charged and record.charged.end == key else record.charged,
+    )
 
 
 def _ended(record: Record, end: End) -> Record:

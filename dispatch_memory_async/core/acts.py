@@ -10,6 +10,7 @@ from ..model import (
     FinishedError,
     InvalidError,
     OutcomeUnknownError,
+    ReadOnlyError,
     Ref,
     StaleError,
     UnsupportedError,
@@ -25,7 +26,7 @@ __all__ = ("Act", "answered", "intended", "remembered", "written")
 Act = Start | Open | Stop | Requeue | RestoreRequeueBit | HoldStep | Release
 """A step that calls the scheduler."""
 
-FOR_GOOD = (InvalidError, UnsupportedError)
+FOR_GOOD = (InvalidError, ReadOnlyError, UnsupportedError)
 """Refusals that trying again does not change."""
 
 _KINDS: dict[type, Kind] = {
@@ -114,17 +115,19 @@ def answered(record: Record, intent: Intent, reply: Ref | DispatchError | None, 
 def _refused(record: Record, intent: Intent, error: DispatchError) -> Record:
     """After a definite refusal.
 
-    A start gives its number back; if it can never be made as it is, the job waits for a person. A stale hold takes a
-    higher instance. What we could not stop was not stopped by us. What cannot be requeued is submitted anew.
+    A start gives its number back; if that or an opening can never be done, the job waits for a person. A stale hold
+    takes a higher instance. What we could not stop was not stopped by us. What cannot be requeued is submitted anew.
     """
     if intent.kind is Kind.START and record.submission == intent.submission:
         record = altered(record, submission=intent.submission - 1)
-        return _parked(record, f"it cannot be started: {error}") if isinstance(error, FOR_GOOD) else record
+    if intent.kind in (Kind.START, Kind.OPEN) and isinstance(error, FOR_GOOD) and record.in_force is None:
+        told = str(error).encode(errors="replace").decode()  # what a scheduler prints may be no text
+        return _parked(record, f"{intent.kind} is refused: {told}")
     if intent.kind is Kind.HOLD and isinstance(error, StaleError) and record.hold:
         instance = max(record.hold_counter, error.current or 0) + 1
         return altered(record, hold=altered(record.hold, instance=instance), hold_counter=instance)
     if intent.kind is Kind.REQUEUE and isinstance(error, FinishedError | UnsupportedError) and record.chosen:
         return altered(record, chosen=altered(record.chosen, requeueable=False))
-    if intent.kind is Kind.STOP and record.chosen:
+    if intent.kind is Kind.STOP and record.chosen and record.chosen.submission == intent.submission:
         return altered(record, chosen=altered(record.chosen, stopped_for=None))
     return record

@@ -16,6 +16,8 @@ from .look import Look, has
 __all__ = ("Looker",)
 
 NO_ANSWER = (UnavailableError, OutcomeUnknownError)
+UNKNOWN = Capabilities(support={}, rules={}, native={}, call_bound=timedelta(0))
+"""What a cluster can do that does not answer; without a complete look nothing depends on it."""
 
 
 class Looker:
@@ -36,6 +38,13 @@ class Looker:
         if not any(has(said, able) for able in self._lacking):
             return said
         return altered(said, support={**said.support, **dict.fromkeys(self._lacking, Support(value=Tristate.NO))})
+
+    async def first(self, job_id: ULID) -> tuple[Capabilities, Look]:
+        """What the cluster can do, and a look at one job: not a complete one, if either is not answered."""
+        try:
+            return await self.capabilities(), await self.one(job_id)
+        except NO_ANSWER:
+            return UNKNOWN, Look(began_at=self._clock(), complete=False)
 
     async def one(self, job_id: ULID) -> Look:
         """A look at one job's objects."""

@@ -7,8 +7,9 @@ from functools import partial
 import anyio
 from ulid import ULID
 
-from ..model import Capability
+from ..model import Capability, InvalidError
 from ..model.base import altered
+from ..model.checks import check_kind
 from ..spi import Adapter
 from .absorbing import absorb
 from .folding import fold
@@ -40,7 +41,10 @@ class Observer:
         poll: timedelta = timedelta(seconds=5),
         skew: timedelta = SKEW,
     ) -> None:
-        self._adapter = adapter
+        for name, span in (("poll", poll), ("skew", skew)):
+            check_kind(name, span, timedelta)
+            if span < timedelta(0) or (span == timedelta(0) and name == "poll"):
+                raise InvalidError(f"{name}: found {span}, expected more")
         self._records = records
         self._clock = clock
         self._poll = poll
@@ -53,8 +57,7 @@ class Observer:
         :raises NotFoundError: if there is no record of it
         """
         record = await self._records.get(job_id)
-        capabilities = await self._looker.capabilities()
-        look = await self._looker.one(job_id)
+        capabilities, look = await self._looker.first(job_id)
         if look.complete and has(capabilities, Capability.CESSATION):
             look = await self._looker.ask(job_id, look)
         now = self._clock()

@@ -10,6 +10,7 @@ from ulid import ULID
 
 from ..model import FinishedError, InvalidError, Job, Policy, RunningError, StaleError
 from ..model.base import altered
+from ..model.checks import check_kind
 from .record import POLICY, Ask, Hold, Record, Said, WhileRunning
 from .records import ConflictError, Records
 from .status import Status
@@ -35,6 +36,9 @@ class Operator:
         clock: Callable[[], datetime] = partial(datetime.now, UTC),  # noqa: B008  # read anew at every call
         poll: timedelta = timedelta(seconds=1),
     ) -> None:
+        check_kind("poll", poll, timedelta)
+        if poll < timedelta(0):
+            raise InvalidError(f"poll: found {poll}, expected at least nothing")
         self._records = records
         self._supervisor = supervisor
         self._clock = clock
@@ -48,7 +52,8 @@ class Operator:
         :param native: whether the scheduler is to carry out what it can of the policy
         :raises AlreadyExistsError: if it was submitted before
         """
-        policy = policy or Policy()
+        check_kind("policy", policy, Policy, type(None))
+        policy = Policy() if policy is None else policy
         await self._records.create(Record(job=job, policy=policy, native=native, counts=(0,) * len(policy.rules)))
         return await self._supervisor.step(job.id)
 
@@ -69,13 +74,15 @@ class Operator:
         *,
         running: WhileRunning | Literal["refuse", "stop"] = WhileRunning.REFUSE,
     ) -> Status:
-        """Hold a job back. It returns once nothing of it that we or the scheduler begin can start.
+        """Hold a job back; beside a hold that stands, for as long as the longer of the two.
 
-        It waits for that as long as it takes: while the scheduler does not answer, for ever. Whoever gives up waiting
-        leaves the hold in the record, where a supervisor goes on with it.
+        It returns once nothing of it that we or the scheduler begin can start, and waits for that as long as it takes:
+        while the scheduler does not answer, for ever. Whoever gives up waiting leaves the hold in the record, where a
+        supervisor goes on with it.
 
         :param until: when the hold ends by itself
         :param running: what becomes of an object that runs and cannot be held
+        :raises InvalidError: if it would be over already
         :raises RunningError: if it runs, cannot be held, and is to be left running; the hold is withdrawn
         :raises StaleError: if the hold was over before that: released, or past its end
         :raises FinishedError: if there is a verdict
@@ -83,10 +90,13 @@ class Operator:
         if by == POLICY:
             raise InvalidError(f"by: found {POLICY!r}, which is the policy's own name")
         asked = Hold(instance=1, by=by, until=until, reason=reason, running=running)  # type: ignore[arg-type]
+        if asked.until and asked.until <= self._clock():
+            raise InvalidError(f"until: found {asked.until.isoformat()}, which is over")
 
         def held(record: Record) -> Record:
-            number = record.hold_counter + 1
-            return altered(record, hold=altered(asked, instance=number), hold_counter=number)
+            number, stands = record.hold_counter + 1, record.in_force
+            hold = _together(stands, asked) if stands and stands.by != POLICY else asked
+            return altered(record, hold=altered(hold, instance=number), hold_counter=number)
 
         status = await self._write(job_id, held)
         while True:
@@ -110,7 +120,7 @@ class Operator:
         asked = Ask(by, reason, self._clock())
 
         def released(record: Record) -> Record:
-            said = Said(record.end.key, asked) if record.end and record.hold else record.go_on
+            said = Said(record.end.key, asked) if record.end and record.in_force else record.go_on
             return altered(record, hold=None, go_on=said)
 
         return await self._write(job_id, released)
@@ -138,6 +148,14 @@ class Operator:
             except ConflictError:
                 continue
             return await self._supervisor.step(job_id)
+
+
+def _together(stands: Hold, asked: Hold) -> Hold:
+    """Two holds in one: it lasts as long as the longer, and stops what runs if either does."""
+    until = None if stands.until is None or asked.until is None else max(stands.until, asked.until)
+    running = WhileRunning.STOP if WhileRunning.STOP in (stands.running, asked.running) else WhileRunning.REFUSE
+    by = asked.by if asked.by in stands.by.split(", ") else f"{stands.by}, {asked.by}"
+    return altered(asked, by=by, until=until, running=running)
 
 
 def _finished(record: Record) -> FinishedError:

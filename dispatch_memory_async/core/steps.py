@@ -7,6 +7,7 @@ from ..model import Action, Capabilities, Capability, Cause, Observation, Ref, S
 from ..model.kinds import Count, Instance, Moment, Submission
 from .absorbing import settled_at
 from .look import ending, has, holdable, live
+from .moments import after
 from .record import SKEW, End, Record, StoppedFor, Verdict, WhileRunning
 from .status import Status, WaitingFor
 
@@ -195,11 +196,14 @@ def next_step(
             return Stop(extra.ref, extra.submission)
     seen = status.chosen
     clearable = has(capabilities, Capability.REQUEUE)  # else that call is not there (CO-13)
-    if seen is not None and live(seen) and seen.requeue_bit and clearable and not record.native:  # 5
+    if seen is not None and live(seen) and seen.requeue_bit and clearable and not record.covered:  # 5
         return RestoreRequeueBit(seen.ref)
     restart = decide(record, record.end) if record.end else None
+    concluded = _concluded(record, seen, restart, now)
+    if isinstance(concluded, Finish) and status.extras:
+        return Wait(why=WaitingFor.SCHEDULER, detail="another object of it is ending")
     return (
-        _concluded(record, seen, restart, now)
+        concluded
         or _held(record, seen, capabilities)
         or _begun(record, status, capabilities)
         or _restarted(record, status, capabilities, restart, now)
@@ -301,8 +305,8 @@ def _restarted(
     if isinstance(decision, tuple):  # 28
         return Park(decision[1])
     backoff = record.policy.rules[decision.rule].backoff if decision.rule is not None else timedelta(0)
-    if now < end.seen_at + backoff:  # 29
-        then = end.seen_at + backoff
+    then = after(end.seen_at, backoff)
+    if now < then:  # 29
         return Wait(why=WaitingFor.POLICY_BACKOFF, until=then, detail=f"it is restarted at {then:%Y-%m-%dT%H:%M:%SZ}")
     if end.wedge and seen is not None:  # 30
         return Stop(seen.ref, seen.submission, StoppedFor.RESTART, decision)

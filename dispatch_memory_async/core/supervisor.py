@@ -26,7 +26,7 @@ from .absorbing import absorb
 from .acts import Act, answered, intended, remembered, written
 from .folding import fold
 from .look import Look, has
-from .looker import Looker
+from .looker import UNKNOWN, Looker
 from .record import SKEW, Intent, Record
 from .records import ConflictError, Records
 from .rounds import Made, Rounds
@@ -65,6 +65,9 @@ class Supervisor:
             check_kind(name, span, timedelta)
             if span <= timedelta(0):
                 raise InvalidError(f"{name}: found {span}, expected more than nothing")
+        check_kind("skew", skew, timedelta)
+        if skew < timedelta(0):
+            raise InvalidError(f"skew: found {skew}, expected at least nothing")
         check_kind("concurrency", concurrency, int)
         if concurrency < 1:
             raise InvalidError(f"concurrency: found {concurrency}, expected at least 1")
@@ -86,10 +89,10 @@ class Supervisor:
         :raises NotFoundError: if there is no record of it
         """
         record = await self._records.get(job_id)
-        capabilities = await self._looker.capabilities()
         if record.verdict:
-            return self._fold(record, Look(began_at=self._clock()), capabilities)
-        return (await self._bring_on(record, await self._looker.one(job_id), capabilities)).status
+            return self._fold(record, Look(began_at=self._clock()), UNKNOWN)
+        capabilities, look = await self._looker.first(job_id)
+        return (await self._bring_on(record, look, capabilities)).status
 
     async def run(self) -> None:
         """Bring on all jobs of which there is a record, and those that come, until it is cancelled.

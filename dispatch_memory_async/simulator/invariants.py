@@ -133,7 +133,8 @@ class BitsClear(Invariant):
     name = "I5"
 
     def rested(self, case: Case, status: Status) -> None:
-        if status.verdict or case.options.native or Capability.REQUEUE in case.options.lost:
+        covered = case.record is not None and bool(case.record.covered)
+        if status.verdict or covered or Capability.REQUEUE in case.options.lost:
             return
         for place, truth in enumerate(case.truths):
             if truth.gone_at is None and truth.state in LIVE and truth.requeue_bit:

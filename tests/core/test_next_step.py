@@ -166,7 +166,7 @@ CASES: list[tuple[str, Record, Status, Capabilities, Step]] = [
     ("7: stop, running", record(stop=ASK), status(running()), SLURM, Stop(ref(), 1, StoppedFor.USER)),
     ("7: stop, gated", record(stop=ASK), status(gated()), SLURM, Stop(ref(), 1, StoppedFor.USER)),
     ("7: stop, ending for a requeue", record(stop=ASK), status(requeuing), SLURM, Stop(ref(), 1, StoppedFor.USER)),
-    ("7: stop, native bit", record(stop=ASK, native=True), status(running(requeue_bit=True)), SLURM,
+    ("7: stop, native bit", record(stop=ASK, native=True, covered=(0,)), status(running(requeue_bit=True)), SLURM,
      Stop(ref(), 1, StoppedFor.USER)),
     (
         "7>12: stop, wedge that is to fail",
@@ -483,7 +483,7 @@ def test_the_skew_is_part_of_the_bound() -> None:
 
 def test_a_native_bit_stays() -> None:
     """CO-7, row 5: what a native policy set is not restored."""
-    step = next_step(record(native=True), status(running(requeue_bit=True)), SLURM, T0)
+    step = next_step(record(native=True, covered=(0,)), status(running(requeue_bit=True)), SLURM, T0)
     assert plain(step) == wait(WaitingFor.SCHEDULER)
 
 
