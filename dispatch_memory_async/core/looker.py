@@ -1,21 +1,24 @@
 """The looker: how a job is looked at through an adapter, one job or many at once."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import cast
 
 import anyio
 from ulid import ULID
 
-from ..model import Capabilities, Observation, OutcomeUnknownError, Support, Tristate, UnavailableError
+from ..model import Capabilities, ClosedError, Observation, OutcomeUnknownError, Support, Tristate, UnavailableError
 from ..model.base import altered
 from ..spi import INTERFACES, Adapter, CessationSignal, MultiFinder
 from .look import Look, has
 
 __all__ = ("Looker",)
 
+_logger = logging.getLogger(__name__)
+
 NO_ANSWER = (UnavailableError, OutcomeUnknownError)
+LONG = timedelta(days=1)
 UNKNOWN = Capabilities(support={}, rules={}, native={}, call_bound=timedelta(0))
 """What a cluster can do that does not answer; without a complete look nothing depends on it."""
 
@@ -54,28 +57,34 @@ class Looker:
         except NO_ANSWER:
             return altered(empty, complete=False)
 
-    async def many(self, job_ids: Sequence[ULID], *, patience: timedelta, concurrency: int) -> Mapping[ULID, Look]:
+    async def many(
+        self, job_ids: Sequence[ULID], concurrency: int = 1, patience: timedelta = LONG
+    ) -> Mapping[ULID, Look]:
         """A look at each of many jobs: in one call, where the adapter has such a one, else so many at the same time.
 
-        :param patience: how long to wait for the answer to a call
+        :param patience: how long to wait for one job's answer
+        :raises UnavailableError: if the one call is not answered
         """
-        looks = {job_id: Look(began_at=self._clock(), complete=False) for job_id in job_ids}
+        empty = Look(began_at=self._clock())
+        if isinstance(self._adapter, MultiFinder):
+            found: Mapping[ULID, tuple[Observation, ...]] = await self._adapter.find_many(job_ids)
+            return {job_id: altered(empty, objects=found[job_id]) for job_id in job_ids}
+        looks = dict.fromkeys(job_ids, altered(empty, complete=False))
+        limiter = anyio.CapacityLimiter(concurrency)
 
         async def one(job_id: ULID) -> None:
             async with limiter:
                 with anyio.move_on_after(patience.total_seconds()):
-                    looks[job_id] = await self.one(job_id)
+                    try:
+                        looks[job_id] = await self.one(job_id)
+                    except ClosedError:
+                        raise
+                    except Exception:
+                        _logger.exception("job %s cannot be looked at", job_id)
 
-        if not isinstance(self._adapter, MultiFinder):
-            limiter = anyio.CapacityLimiter(concurrency)
-            async with anyio.create_task_group() as group:
-                for job_id in job_ids:
-                    group.start_soon(one, job_id)
-            return looks
-        empty = Look(began_at=self._clock())
-        with suppress(*NO_ANSWER), anyio.move_on_after(patience.total_seconds()):
-            found: Mapping[ULID, tuple[Observation, ...]] = await self._adapter.find_many(job_ids)
-            return {job_id: altered(empty, objects=found[job_id]) for job_id in job_ids}
+        async with anyio.create_task_group() as group:
+            for job_id in job_ids:
+                group.start_soon(one, job_id)
         return looks
 
     async def ask(self, job_id: ULID, look: Look) -> Look:

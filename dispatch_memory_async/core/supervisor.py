@@ -99,9 +99,10 @@ class Supervisor:
 
         It acts when a record is written, when the scheduler's watch tells something, when a wait is over, and looks at
         all jobs at once every ``poll``. While the scheduler is unavailable it waits longer and longer, up to a minute.
-        Cancelling it loses nothing: an act whose reply it did not wait for is found by looking.
+        What goes wrong with one job is logged, and tried again after a ``poll``. Cancelling it loses nothing: an act
+        whose reply it did not wait for is found by looking.
 
-        :raises DispatchError: if the records cannot be read or written
+        :raises ClosedError: if the adapter or the records are closed
         """
         rounds = Rounds(
             self._adapter,

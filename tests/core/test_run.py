@@ -16,6 +16,7 @@ from dispatch_memory_async import (
     Backend,
     Capabilities,
     Cause,
+    ClosedError,
     Config,
     InvalidError,
     Job,
@@ -27,8 +28,10 @@ from dispatch_memory_async import (
     Shape,
     State,
     UnavailableError,
+    UnsupportedError,
 )
-from dispatch_memory_async.core import MemoryRecords, Observer, Operator, Status, Supervisor, WaitingFor
+from dispatch_memory_async.core import MemoryRecords, Observer, Operator, Record, Status, Supervisor, WaitingFor
+from dispatch_memory_async.memory.watch import MemoryWatch
 from tests.support import MINUTE, SECOND, T0, job, loop_clock, run_virtually, ulid
 
 HOUR = timedelta(hours=1)
@@ -362,6 +365,218 @@ def test_an_adapter_that_fails_for_one_job_fails_for_that_alone(
     with caplog.at_level(logging.ERROR):
         virtually(loop, main)
     assert [record.getMessage() for record in caplog.records] == [f"job {ulid(1)}: its step failed"]
+
+
+class Trouble(Plain):
+    """What it looks like, or whether it answers at all, depends on the job: 1 is the one with trouble."""
+
+    async def find(self, job_id: ULID) -> tuple[Observation, ...]:
+        if job_id == ulid(1):
+            await self.trouble()
+        return await super().find(job_id)
+
+    async def trouble(self) -> None:
+        raise ValueError("a fault of the adapter")
+
+
+class Deaf(Trouble):
+    async def trouble(self) -> None:
+        await anyio.sleep_forever()
+
+
+@pytest.mark.parametrize("make", [Trouble, Deaf])
+def test_a_look_that_fails_or_hangs_fails_for_that_job_alone(
+    loop: str, shape: Shape, make: type[Trouble], caplog: pytest.LogCaptureFixture
+) -> None:
+    """4.1: the others are brought on as fast as without it, at first and later."""
+
+    async def main() -> None:
+        world = World(shape, make)
+        await submitted(world, *range(1, 6))
+        async with running(world):
+            for number in range(2, 6):
+                await world.until(waits, number)
+            assert loop_clock() < T0 + SECOND
+            await anyio.sleep(100)
+            began = loop_clock()
+            await submitted(world, 6)
+            await world.until(waits, 6)
+            assert loop_clock() < began + SECOND
+
+    with caplog.at_level(logging.CRITICAL):
+        virtually(loop, main)
+
+
+class Slow(Backend):
+    """It does not say what it can do, at first: it is not there, or never answers."""
+
+    hangs = False
+
+    async def capabilities(self) -> Capabilities:
+        if loop_clock() < T0 + MINUTE:
+            if self.hangs:
+                await anyio.sleep_forever()
+            raise UnavailableError("not yet")
+        return await super().capabilities()
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_a_scheduler_that_is_not_there_at_first_is_waited_for(loop: str, shape: Shape, hangs: bool) -> None:
+    """4.1: what the cluster can do is asked again, and until then nobody is told an error."""
+
+    def make(_: Backend) -> Slow:
+        slow = Slow(Config(shape=shape), clock=loop_clock)
+        slow.hangs = hangs
+        return slow
+
+    async def main() -> None:
+        world = World(shape, make)
+        if not hangs:
+            status = await world.operator.submit(job())
+            assert status.waiting_for is WaitingFor.LOOK
+        else:
+            await submitted(world, 1)
+        async with running(world):
+            await anyio.sleep(2 * MINUTE.total_seconds())
+            assert waits(await world.status(1))
+
+    virtually(loop, main)
+
+
+class Forgetting(MemoryRecords):
+    """The record of job 1 cannot be read, and what changes is not told."""
+
+    async def get(self, job_id: ULID) -> Record:
+        if job_id == ulid(1):
+            raise UnsupportedError("a newer version has written it")
+        return await super().get(job_id)
+
+
+def test_a_record_that_cannot_be_read_keeps_no_other_job_waiting(loop: str, shape: Shape) -> None:
+    """4.1: as in an upgrade of one process after the other."""
+
+    async def main() -> None:
+        world = World(shape)
+        await submitted(world, 1, 2)
+        records = Forgetting()
+        records._records = world.records._records
+        world.supervisor = Supervisor(world.adapter, records, clock=loop_clock)
+        async with running(world):
+            await world.until(waits, 2)
+
+    virtually(loop, main)
+
+
+class Untold(Backend):
+    def watch(self) -> MemoryWatch:
+        raise ValueError("a fault of the adapter")
+
+
+def test_a_watch_that_fails_is_only_a_watch(loop: str, shape: Shape) -> None:
+    """4.1: correctness never rests on the watch."""
+
+    async def main() -> None:
+        async with running(World(shape, lambda _: Untold(Config(shape=shape), clock=loop_clock))) as world:
+            await world.operator.submit(job())
+            await world.until(waits)
+
+    virtually(loop, main)
+
+
+def test_it_ends_with_its_adapter(loop: str, shape: Shape) -> None:
+    """4.1: a closed adapter will never answer."""
+
+    async def main() -> None:
+        world = World(shape)
+        await submitted(world, 1)
+        await world.backend.aclose()
+        with pytest.raises(ClosedError, match="the supervisor ends, as its adapter"):
+            await world.supervisor.run()
+
+    virtually(loop, main)
+
+
+def test_a_clock_that_is_set_back_stops_nothing(loop: str, shape: Shape) -> None:
+    """4.1: it waits by the loop's clock."""
+
+    async def main() -> None:
+        def clock() -> datetime:
+            return loop_clock() - HOUR if anyio.current_time() > 30 else loop_clock()
+
+        world = World(shape)
+        world.supervisor = Supervisor(world.backend, world.records, clock=clock)
+        async with running(world):
+            await anyio.sleep(31)
+            await submitted(world, 1)
+            await world.until(waits)
+            assert loop_clock() < T0 + 32 * SECOND
+
+    virtually(loop, main)
+
+
+def test_one_refusal_silences_for_seconds_whatever_the_poll(loop: str, shape: Shape) -> None:
+    """4.1: from five seconds to a minute."""
+
+    async def main() -> None:
+        async with running(World(shape, poll=HOUR)) as world:
+            await world.env.fail_calls("start", UnavailableError("no"))
+            await submitted(world, 1)
+            await anyio.sleep(1)
+            await submitted(world, 2)
+            await world.until(waits, 2)
+            assert loop_clock() <= T0 + 6 * SECOND
+
+    virtually(loop, main)
+
+
+def test_a_job_that_waits_for_proof_is_asked_once_a_poll(loop: str, shape: Shape) -> None:
+    """4.1: however often its record is written meanwhile."""
+
+    async def main() -> None:
+        async with running(World(shape, poll=MINUTE)) as world:
+            await world.operator.submit(job(), Policy((Rule(causes=frozenset(Cause), action=Action.RESTART),)))
+            await world.until(waits)
+            ref = await world.ref()
+            await world.env.run(ref)
+            await world.env.lose_node(ref)
+            await world.until(lambda status: status.waiting_for is WaitingFor.CESSATION, every=1)
+            for _ in range(40):
+                record = await world.records.get(ulid(1))
+                await world.records.put(record, record.version)
+                await anyio.sleep(1)
+            before = len(await world.env.calls())
+            await anyio.sleep(600)
+            asked = [record for record in (await world.env.calls())[before:] if record.call == "cessation"]
+            assert len(asked) == 10
+
+    virtually(loop, main)
+
+
+class Lagging(Backend):
+    """A gate that was opened shows as shut for ten seconds."""
+
+    opened_at: datetime | None = None
+
+    async def open(self, ref: Ref, *, deadline: datetime | None = None) -> None:
+        self.opened_at = self.opened_at or loop_clock()
+        if loop_clock() >= self.opened_at + 10 * SECOND:
+            await super().open(ref, deadline=deadline)
+        await anyio.sleep(0.01)
+
+
+def test_an_act_that_does_not_show_yet_is_not_made_again_and_again(loop: str) -> None:
+    """CO-12: once a poll."""
+
+    async def main() -> None:
+        world = World(Shape.SLURM, lambda _: Lagging(Config(), clock=loop_clock))
+        world.backend = world.adapter
+        await submitted(world, 1)
+        async with running(world):
+            await world.until(waits, every=0.5)
+            record = await world.records.get(ulid(1))
+            assert record.version < 20
+
+    virtually(loop, main)
 
 
 def test_two_of_them_do_everything_once(loop: str, shape: Shape) -> None:
