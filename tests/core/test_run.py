@@ -504,12 +504,13 @@ def test_a_clock_that_is_set_back_stops_nothing(loop: str, shape: Shape) -> None
             return loop_clock() - HOUR if anyio.current_time() > 30 else loop_clock()
 
         world = World(shape)
-        world.supervisor = Supervisor(world.backend, world.records, clock=clock)
+        world.supervisor = Supervisor(world.backend, world.records, clock=clock, patience=2 * HOUR)
         async with running(world):
             await anyio.sleep(31)
             await submitted(world, 1)
-            await world.until(waits)
-            assert loop_clock() < T0 + 32 * SECOND
+            await anyio.sleep(1)
+            (seen,) = await world.backend.find(ulid(1))
+            assert not seen.gated
 
     virtually(loop, main)
 
@@ -547,7 +548,7 @@ def test_a_job_that_waits_for_proof_is_asked_once_a_poll(loop: str, shape: Shape
             before = len(await world.env.calls())
             await anyio.sleep(600)
             asked = [record for record in (await world.env.calls())[before:] if record.call == "cessation"]
-            assert len(asked) == 10
+            assert 9 <= len(asked) <= 11
 
     virtually(loop, main)
 
