@@ -154,7 +154,7 @@ def _together(stands: Hold, asked: Hold) -> Hold:
     """Two holds in one: it lasts as long as the longer, and stops what runs if either does."""
     until = None if stands.until is None or asked.until is None else max(stands.until, asked.until)
     running = WhileRunning.STOP if WhileRunning.STOP in (stands.running, asked.running) else WhileRunning.REFUSE
-    by = asked.by if asked.by in stands.by.split(", ") else f"{stands.by}, {asked.by}"
+    by = stands.by if asked.by in stands.by.split(", ") else f"{stands.by}, {asked.by}"
     return altered(asked, by=by, until=until, running=running)
 
 

@@ -471,6 +471,25 @@ def test_a_persons_word_outlives_the_wedge_that_we_end(of_end: End, charged: End
     assert taken(before, able=KUBEFLOW, at=LATER).word == expected
 
 
+def test_what_was_said_of_a_wedge_is_not_said_of_the_next_one() -> None:
+    """CO-14, CO-2: the node is back, the object runs on; a second loss would have the same key."""
+    charge = Charge(wedge().key, 0)
+    before = record(end=wedge(), word=word(wedge().key), go_on=word(wedge().key), charged=charge, counts=(1,))
+    after = taken(before, running(), able=KUBEFLOW, at=LATER)
+    assert (after.end, after.word, after.go_on, after.charged) == (None, None, None, None)
+    other = record(end=wedge(), word=word(end(submission=2).key), counts=(1,))
+    assert taken(other, running(), able=KUBEFLOW, at=LATER).word == other.word
+
+
+def test_a_refused_stop_of_another_object_says_nothing_of_the_chosen_one() -> None:
+    """A3: it was stopped for a hold all the same."""
+    before = record(chosen=of(2, stopped_for=StoppedFor.HOLD), intent=intent(Kind.STOP, 1))
+    mine = before.intent
+    assert mine is not None
+    after = answered(before, mine, UnavailableError("no"), SLURM)
+    assert after.chosen == of(2, stopped_for=StoppedFor.HOLD)
+
+
 def test_a_charge_moves_with_the_wedge() -> None:
     """A5, CO-8: a wedge and the vanishing of what was wedged are one end, charged once and waited for once."""
     before = record(end=wedge(), charged=Charge(wedge().key, 0), counts=(1,), chosen=of(stopped_for=StoppedFor.RESTART))

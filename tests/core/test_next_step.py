@@ -590,3 +590,18 @@ EXTRA = running(9, Cause.STOPPED)
 def test_proven(before: Record, shown: Status, able: Capabilities, expected: bool) -> None:
     """CO-2: that every execution of the job has ceased."""
     assert proven(before, shown, able) is expected
+
+
+def test_a_verdict_waits_for_the_last_object() -> None:
+    """CO-15: none while an object of the job is live, though it is ending for a stop."""
+    ending = running(9, Cause.STOPPED)
+    shown = status(seen(state=State.SUCCEEDED), ending)
+    success = end(None, State.SUCCEEDED)
+    assert isinstance(next_step(record(end=success), status(seen(state=State.SUCCEEDED)), SLURM, T0), Finish)
+    assert plain(next_step(record(end=success), shown, SLURM, T0)) == wait(WaitingFor.SCHEDULER)
+
+
+def test_a_bit_that_no_native_policy_sets_is_cleared() -> None:
+    """CO-7: that one was allowed does not mean that one was passed on."""
+    step = next_step(record(native=True, covered=()), status(running(requeue_bit=True)), SLURM, T0)
+    assert plain(step) == RestoreRequeueBit(ref())
