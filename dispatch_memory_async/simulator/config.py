@@ -25,8 +25,9 @@ class SimConfig(Value, frozen=True, kw_only=True):
     :ivar supervisors: how many supervisors work at the same time, at most
     :ivar unmatched: what becomes of an end that no rule names; drawn, if ``None``
     :ivar steps: how many steps the fault phase has
-    :ivar quiet: within how many rounds of the quiet phase every job must have come to rest
-    :ivar stop_at: the step after which to stop and look; ``None`` plays the run to its end
+    :ivar quiet: in how many rounds of the quiet phase something may still change, until every job has come to rest
+    :ivar stop_at: the step after which nothing is played, to stop and look; ``None`` plays the run to its end, and so
+        does one past the last
     :ivar only: the steps of the fault phase that are played; all, if ``None``
     :ivar mutant: the number of the core's protection that is taken back; ``None`` for the real core
     """
