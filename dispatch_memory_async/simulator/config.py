@@ -53,7 +53,8 @@ class SimConfig(Value, frozen=True, kw_only=True):
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What is drawn for a seed: the scheduler, the policy, and which faults there are and how often.
 
-    Every number is the chance of a fault where it can strike, or the weight of a kind of step.
+    Every number is the chance of a fault where it can strike, or the weight of a kind of step. Replies are lost by the
+    kind of the call: in some seeds those of one kind alone.
     """
 
     config: Config
@@ -61,7 +62,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy
     supervisors: int
     offsets: tuple[timedelta, ...]
-    reply_lost: float
+    reply_lost: Mapping[str, float]
     given_up: float
     dropped: float
     landing: float
@@ -99,6 +100,9 @@ GONE = (
     (Capability.CESSATION, Capability.HOLD, Capability.HOLD_RUNNING, Capability.REQUEUE),
 )
 """What is taken away from an adapter together."""
+
+CALLS = ("start", "open", "stop", "hold", "release", "requeue", "restore_requeue_bit")
+"""The calls that change something."""
 
 NATIVE = {
     Shape.SLURM: Rule(causes=frozenset({Cause.PREEMPTED, Cause.NODE_LOST}), action=Action.RESTART),
@@ -181,6 +185,10 @@ def drawn(config: SimConfig, rng: Random, focus: Mapping[str, Any]) -> Options:
     }
     for name, chosen in focus.items():
         (options if name in options else settings)[name] = chosen
+    alone = rng.choice(CALLS) if rng.random() < 0.3 else None
+    options["reply_lost"] = {
+        call: options["reply_lost"] if "reply_lost" in focus or alone in (None, call) else 0.0 for call in CALLS
+    }
     if options["native"]:
         settings |= {"rules": {Action.RESTART: YES}, "native": {Action.RESTART: YES}}
         policy = options["policy"]

@@ -49,6 +49,9 @@ class Invariant:
     def written(self, case: Case, before: Record, record: Record, by: Actor) -> None:
         """A record was written."""
 
+    def stored(self, case: Case, found: Record | None) -> None:
+        """A record was read, from where records are kept."""
+
     def departed(self, case: Case, flight: Flight) -> None:
         """A call starts that changes something; it is not among the flights yet."""
 
@@ -159,7 +162,9 @@ class LimitsHold(Invariant):
             self.violated("it is restarted, and no end of it is recorded")
         if self._is_free(record, end):
             return
-        index = self._rule(case, record, end)
+        index = self._rule(record, end)
+        if index is None:
+            self.violated(f"it is restarted after {end.cause}, which no rule names")
         rule, ends = record.policy.rules[index], case.restarted.setdefault(index, set())
         if rule.action is not Action.RESTART:
             self.violated(f"it is restarted after {end.cause}, and rule {index + 1} is to {rule.action} it")
@@ -180,12 +185,11 @@ class LimitsHold(Invariant):
         wedge = EndKey(end.submission, end.restarts, wedge=True)  # which was stopped, for that it goes on
         return said is not None and said in (end.key, wedge)
 
-    def _rule(self, case: Case, record: Record, end: End) -> int:
+    @staticmethod
+    def _rule(record: Record, end: End) -> int | None:
         """The rule that an end falls under: the first that names its cause and is not the scheduler's own."""
-        for index, rule in enumerate(record.policy.rules):
-            if index not in record.covered and end.cause in rule.causes:
-                return index
-        self.violated(f"it is restarted after {end.cause}, which no rule names")
+        rules = enumerate(record.policy.rules)
+        return next((index for index, rule in rules if index not in record.covered and end.cause in rule.causes), None)
 
 
 class StopsStand(Invariant):
@@ -317,6 +321,13 @@ class RecordsLast(Invariant):
     def written(self, case: Case, before: Record, record: Record, by: Actor) -> None:
         if record.version != before.version + 1:
             self.violated(f"version {record.version} was written after {before.version}")
+
+    def stored(self, case: Case, found: Record | None) -> None:
+        if found is None:
+            self.violated("there is no record of it")
+        if found != case.record:
+            had = case.record.version if case.record else 0
+            self.violated(f"version {found.version} is stored otherwise than version {had} was acknowledged")
 
 
 class OneStands(Invariant):

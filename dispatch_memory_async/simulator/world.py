@@ -249,6 +249,18 @@ class World:
         for invariant in INVARIANTS:
             invariant.written(case, before, record, actor)
 
+    async def stored(self, case: Case) -> Record:
+        """The record of a job, as it is kept: as it was acknowledged last."""
+        found: Record | None = None
+        with suppress(NotFoundError):
+            found = await self.records.get(case.job.id)
+        self.concerned = case.number
+        for invariant in INVARIANTS:
+            invariant.stored(case, found)
+        if found is None:
+            raise NotFoundError(f"there is no record of job {case.job.id}")
+        return found
+
     async def observe(self, why: Flight | Deed = TIME) -> None:
         """Compare the ground truth with what it was before."""
         if why is TIME and self.now == self._observed_at:
@@ -314,6 +326,7 @@ class World:
             actor, operator, _ = self.actor("submitter", case, timedelta(0))
             self.begin(actor, operator.submit(case.job, self.options.policy, native=self.options.native), "submit")
             await self.advance(actor)
+            await self.stored(case)
         over, stop_at = 0, config.stop_at
         for step in range(1, (config.steps if stop_at is None else min(stop_at, config.steps)) + 1):
             if only is not None and step not in only:
@@ -449,7 +462,7 @@ class World:
             turn += 1
         for case in self.cases:
             status = statuses[case.number]
-            self.concerned = case.number
+            await self.stored(case)
             self.counts[f"rest {status.waiting_for}"] += 1
             self.note(Kind.PHASE, f"rests: {status}", job=case.number)
             for invariant in INVARIANTS:

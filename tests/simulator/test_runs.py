@@ -6,18 +6,26 @@
 import os
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from random import Random
 from typing import Any
 
 import anyio
 import pytest
 
-from dispatch_memory_async import InvalidError, Ref, Shape, UnmatchedPolicy
-from dispatch_memory_async.core import next_step
-from dispatch_memory_async.simulator import Kind, Result, SimConfig, explain, report, shrink, simulate, world
+from dispatch_memory_async import Action, Cause, InvalidError, Policy, Ref, Rule, Shape, UnmatchedPolicy
+from dispatch_memory_async.core import MemoryRecords, Record, next_step
+from dispatch_memory_async.core.absorbing import _follow  # pyright: ignore[reportPrivateUsage]
+from dispatch_memory_async.core.acts import _charged  # pyright: ignore[reportPrivateUsage]
+from dispatch_memory_async.core.steps import decide
+from dispatch_memory_async.model.base import altered
+from dispatch_memory_async.simulator import Kind, Result, SimConfig, Violation, explain, report, shrink, simulate, world
+from dispatch_memory_async.simulator.config import CALLS, drawn
 from dispatch_memory_async.simulator.invariants import ViolationError
-from dispatch_memory_async.simulator.protections import taken_back
+from dispatch_memory_async.simulator.protections import Change, Protection, taken_back
+from dispatch_memory_async.simulator.run import _simulate  # pyright: ignore[reportPrivateUsage]
 from dispatch_memory_async.simulator.wire import Probe
 from dispatch_memory_async.simulator.world import World
 
@@ -132,6 +140,98 @@ def test_an_execution_of_nobody_is_told(shape: Shape, monkeypatch: pytest.Monkey
     monkeypatch.setattr(world, "effective", never)
     found = [simulate(SimConfig(seed=seed, shape=shape)).violations for seed in range(5)]
     assert any("which nobody made eligible" in str(violation) for (violation,) in filter(None, found))
+
+
+ALWAYS = Rule(causes=frozenset(Cause), action=Action.RESTART, limit=1)
+FAILS = Rule(causes=frozenset(Cause), action=Action.FAIL)
+HOLDS = Rule(causes=frozenset(Cause), action=Action.HOLD)
+SETTINGS = {"ends_well": 0.0, "operator": 0.0, "native": False, "foreign": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("rules", "change", "words"),
+    [
+        ((ALWAYS,), (_charged, "if restart.charged or record.end is None:", "if True:"), "not charged to rule 1"),
+        (
+            (),
+            (decide, '    why = f"no rule names', '    return Restart(0)\n    why = f"no rule names'),
+            "no rule names",
+        ),
+        ((FAILS,), (decide, "return Decision.FAIL, f", "return Restart(0); f"), "rule 1 is to fail it"),
+        ((HOLDS,), (decide, "return Decision.HOLD, f", "return Restart(0); f"), "rule 1 is to hold it"),
+        ((ALWAYS,), (decide, "rule.limit is None or", "True or"), "rule 1 has restarted it 2 times, of 1"),
+    ],
+)
+def test_what_a_policy_allows_is_worked_out_from_it(
+    shape: Shape, rules: tuple[Rule, ...], change: Change, words: str
+) -> None:
+    """SIM-3, I6: what the core says of its own restarts is not believed."""
+    if not rules:  # a rule for what never happens, to have one to charge
+        rules = (Rule(causes=frozenset({Cause.GATED}), action=Action.RESTART),)
+    violation = _first(shape, {**SETTINGS, "policy": Policy(rules)}, change)
+    assert violation.invariant == "I6"
+    assert words in violation.what
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("cause=seen.cause and Cause.UNKNOWN,", "is said to be unknown, and was shown"),
+        ("cause=Cause.UNKNOWN, gone=True,", "is said to be gone, and was shown"),
+    ],
+)
+def test_unknown_is_what_nobody_could_know(shape: Shape, change: str, words: str) -> None:
+    """SIM-3, I9: a cause that was shown is no unknown one."""
+    violation = _first(shape, SETTINGS, (_follow, "cause=seen.cause,", change))
+    assert (violation.invariant, words in violation.what) == ("I9", True)
+
+
+def _first(shape: Shape, focus: dict[str, Any], change: Change) -> Violation:
+    """The first violation of a few seeds, with the core changed so."""
+    mutant = Protection(99, "any", (change,), focus=focus)
+    runs = (anyio.run(_simulate, SimConfig(seed=seed, shape=shape), mutant) for seed in range(20))
+    return next(result.violations[0] for result in runs if result.violations)
+
+
+async def _lost(self: MemoryRecords, record: Record, kept: Record) -> None:
+    self._records[record.job.id] = altered(record, version=kept.version - 1)  # pyright: ignore[reportPrivateUsage]
+
+
+async def _mixed(self: MemoryRecords, record: Record, kept: Record) -> None:
+    self._records[record.job.id] = altered(kept, hold_counter=kept.hold_counter + 1)  # pyright: ignore[reportPrivateUsage]
+
+
+async def _gone(self: MemoryRecords, record: Record, kept: Record) -> None:
+    if kept.verdict:
+        del self._records[record.job.id]  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.parametrize("spoil", [_lost, _mixed, _gone])
+def test_what_was_acknowledged_is_kept(shape: Shape, spoil: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIM-3, I13: the records are held against what they answered."""
+    put = MemoryRecords.put
+
+    async def spoiled(self: MemoryRecords, record: Record, if_version: int) -> Record:
+        kept = await put(self, record, if_version)
+        await spoil(self, record, kept)
+        return kept
+
+    monkeypatch.setattr(MemoryRecords, "put", spoiled)
+    found = [simulate(SimConfig(seed=seed, shape=shape)).violations for seed in range(10)]
+    assert {violation.invariant for violations in found for violation in violations} == {"I13"}
+
+
+def test_replies_are_lost_by_the_kind_of_call(shape: Shape) -> None:
+    """04b, 3.2: in some seeds those of one kind alone, which others would hide."""
+
+    def of(seed: int, **focus: float) -> Mapping[str, float]:
+        return drawn(SimConfig(seed=seed, shape=shape), Random(seed), focus).reply_lost  # noqa: S311
+
+    drawn_ones = [of(seed) for seed in range(200)]
+    alone = {call for lost in drawn_ones for call in lost if lost[call] and sum(map(bool, lost.values())) == 1}
+    assert alone == set(CALLS)
+    assert any(all(lost.values()) for lost in drawn_ones)
+    assert set(of(0, reply_lost=0.3).values()) == {0.3}
 
 
 def test_a_call_without_an_intent_is_laid_to_its_job() -> None:
