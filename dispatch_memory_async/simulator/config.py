@@ -25,8 +25,9 @@ class SimConfig(Value, frozen=True, kw_only=True):
     :ivar supervisors: how many supervisors work at the same time, at most
     :ivar unmatched: what becomes of an end that no rule names; drawn, if ``None``
     :ivar steps: how many steps the fault phase has
-    :ivar quiet: within how many rounds of the quiet phase every job must have come to rest
-    :ivar stop_at: the step after which to stop and look; ``None`` plays the run to its end
+    :ivar quiet: in how many rounds of the quiet phase something may still change, until every job has come to rest
+    :ivar stop_at: the step after which nothing is played, to stop and look; ``None`` plays the run to its end, and so
+        does one past the last
     :ivar only: the steps of the fault phase that are played; all, if ``None``
     :ivar mutant: the number of the core's protection that is taken back; ``None`` for the real core
     """
@@ -52,7 +53,8 @@ class SimConfig(Value, frozen=True, kw_only=True):
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What is drawn for a seed: the scheduler, the policy, and which faults there are and how often.
 
-    Every number is the chance of a fault where it can strike, or the weight of a kind of step.
+    Every number is the chance of a fault where it can strike, or the weight of a kind of step. Replies are lost by the
+    kind of the call: in some seeds those of one kind alone.
     """
 
     config: Config
@@ -60,7 +62,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy
     supervisors: int
     offsets: tuple[timedelta, ...]
-    reply_lost: float
+    reply_lost: Mapping[str, float]
     given_up: float
     dropped: float
     landing: float
@@ -98,6 +100,9 @@ GONE = (
     (Capability.CESSATION, Capability.HOLD, Capability.HOLD_RUNNING, Capability.REQUEUE),
 )
 """What is taken away from an adapter together."""
+
+CALLS = ("start", "open", "stop", "hold", "release", "requeue", "restore_requeue_bit")
+"""The calls that change something."""
 
 NATIVE = {
     Shape.SLURM: Rule(causes=frozenset({Cause.PREEMPTED, Cause.NODE_LOST}), action=Action.RESTART),
@@ -180,6 +185,10 @@ def drawn(config: SimConfig, rng: Random, focus: Mapping[str, Any]) -> Options:
     }
     for name, chosen in focus.items():
         (options if name in options else settings)[name] = chosen
+    alone = rng.choice(CALLS) if rng.random() < 0.3 else None
+    options["reply_lost"] = {
+        call: options["reply_lost"] if "reply_lost" in focus or alone in (None, call) else 0.0 for call in CALLS
+    }
     if options["native"]:
         settings |= {"rules": {Action.RESTART: YES}, "native": {Action.RESTART: YES}}
         policy = options["policy"]

@@ -6,10 +6,10 @@ from ..memory import Execution, Truth
 from ..model.base import altered
 from .config import SimConfig
 from .invariants import INVARIANTS
-from .run import Result
+from .run import ERROR, Result, Violation
 from .trace import BEGINNING, Kind
 
-__all__ = ("command_of", "explain")
+__all__ = ("command_of", "explain", "headline", "rule_of")
 
 DEFAULTS = SimConfig(seed=0)
 
@@ -26,6 +26,19 @@ def command_of(config: SimConfig) -> str:
     return " ".join(words)
 
 
+def headline(violation: Violation, verb: str = "is") -> str:
+    """What has happened, in a word."""
+    raised = violation.invariant == ERROR
+    return "The core has raised an error" if raised else f"{violation.invariant} {verb} broken"
+
+
+def rule_of(violation: Violation) -> str:
+    """The rule that was broken, in words."""
+    if violation.invariant == ERROR:
+        return "a supervisor raises nothing, and an operator only what a person is to be told."
+    return next((each.__doc__ or "" for each in INVARIANTS if each.name == violation.invariant), "")
+
+
 def explain(result: Result) -> str:
     """Who did what, what the truth was, and which rule broke.
 
@@ -39,9 +52,8 @@ def _explained(result: Result) -> Iterator[str]:
         yield "No invariant was broken."
         return
     violation = result.violations[0]
-    rule = next((each.__doc__ for each in INVARIANTS if each.name == violation.invariant), "")
-    yield f"{violation.invariant} is broken in step {violation.step}, by job {violation.job}."
-    yield f"The rule: {rule}"
+    yield f"{headline(violation)} in step {violation.step}, by job {violation.job}."
+    yield f"The rule: {rule_of(violation)}"
     yield f"Seen: {violation.what}."
     yield "\nWhat happened:"
     for entry in result.trace:

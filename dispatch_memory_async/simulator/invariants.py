@@ -7,9 +7,9 @@ violation when it sees itself broken.
 from datetime import timedelta
 from typing import NoReturn
 
-from ..core import POLICY, Kind, Record, Status, WaitingFor
+from ..core import POLICY, Charge, End, EndKey, Kind, Record, Status, StoppedFor, WaitingFor
 from ..memory import Execution
-from ..model import Capability, Cause, State
+from ..model import Action, Capability, Cause, State
 from .actors import Actor, Flight
 from .case import LIVE, Begun, Case, Change
 
@@ -48,6 +48,9 @@ class Invariant:
 
     def written(self, case: Case, before: Record, record: Record, by: Actor) -> None:
         """A record was written."""
+
+    def stored(self, case: Case, found: Record | None) -> None:
+        """A record was read, from where records are kept."""
 
     def departed(self, case: Case, flight: Flight) -> None:
         """A call starts that changes something; it is not among the flights yet."""
@@ -142,24 +145,51 @@ class BitsClear(Invariant):
 
 
 class LimitsHold(Invariant):
-    """CO-8: no rule restarts oftener than it may, before its backoff is over, or after a cause that is not its own."""
+    """CO-8: no rule restarts oftener than it may, before its backoff is over, or after a cause that is not its own.
+
+    Which rule that is, is worked out from the policy: what the core has charged it to is not believed.
+    """
 
     name = "I6"
 
     def landed(self, case: Case, flight: Flight, change: Change) -> None:
         record, kind = flight.of.record, flight.of.kind
         restarts = kind is Kind.START or (kind is Kind.REQUEUE and effective(flight, change))
-        charge, end = record.charged, record.end
-        if not restarts or end is None or charge is None or charge.end != end.key or charge.rule is None:
+        if not restarts or (record.chosen is None and record.end is None):
             return
-        rule, ends = record.policy.rules[charge.rule], case.restarted.setdefault(charge.rule, set())
+        end = record.end
+        if end is None:
+            self.violated("it is restarted, and no end of it is recorded")
+        if self._is_free(record, end):
+            return
+        index = self._rule(record, end)
+        if index is None:
+            self.violated(f"it is restarted after {end.cause}, which no rule names")
+        rule, ends = record.policy.rules[index], case.restarted.setdefault(index, set())
+        if rule.action is not Action.RESTART:
+            self.violated(f"it is restarted after {end.cause}, and rule {index + 1} is to {rule.action} it")
+        if record.charged != Charge(end.key, index):
+            self.violated(f"it is restarted after {end.cause}, and that is not charged to rule {index + 1}")
         ends.add(end.key)  # an end that nobody could see was restarted again for free
         if rule.limit is not None and len(ends) > rule.limit:
-            self.violated(f"rule {charge.rule + 1} has restarted it {len(ends)} times, of {rule.limit}")
+            self.violated(f"rule {index + 1} has restarted it {len(ends)} times, of {rule.limit}")
         if case.now < end.seen_at + rule.backoff - SKEW:
-            self.violated(f"rule {charge.rule + 1} has restarted it before its backoff was over")
-        if end.cause not in rule.causes:
-            self.violated(f"rule {charge.rule + 1} has restarted it after {end.cause}, which it does not name")
+            self.violated(f"rule {index + 1} has restarted it before its backoff was over")
+
+    @staticmethod
+    def _is_free(record: Record, end: End) -> bool:
+        """Whether a person has released it after that end, or a hold has stopped it."""
+        if record.chosen and record.chosen.stopped_for is StoppedFor.HOLD:
+            return True
+        said = record.go_on.end if record.go_on else None
+        wedge = EndKey(end.submission, end.restarts, wedge=True)  # which was stopped, for that it goes on
+        return said is not None and said in (end.key, wedge)
+
+    @staticmethod
+    def _rule(record: Record, end: End) -> int | None:
+        """The rule that an end falls under: the first that names its cause and is not the scheduler's own."""
+        rules = enumerate(record.policy.rules)
+        return next((index for index, rule in rules if index not in record.covered and end.cause in rule.causes), None)
 
 
 class StopsStand(Invariant):
@@ -200,8 +230,18 @@ class CausesStand(Invariant):
             same = (old.submission, old.restarts) == (new.submission, new.restarts)
             if same and new.state is not State.SUCCEEDED and new.cause is not old.cause:
                 self.violated(f"the cause {old.cause} became {new.cause}")
+        if new and new.cause is Cause.UNKNOWN and (old is None or (old.key, old.cause) != (new.key, new.cause)):
+            self._is_unknown(case, new, by)
         if record.verdict and not before.verdict:
             self._has_arisen(case, record, record.verdict.cause)
+
+    def _is_unknown(self, case: Case, end: End, by: Actor) -> None:
+        """What is not known must be gone, or not to be read any more: what was shown was not known either."""
+        shown = [seen for seen in by.found if seen.submission == end.submission]
+        if end.gone and shown:
+            self.violated(f"submission {end.submission} is said to be gone, and was shown")
+        if not end.gone and Cause.UNKNOWN not in [seen.cause for seen in shown]:
+            self.violated(f"the cause of submission {end.submission} is said to be unknown, and was shown")
 
     def _has_arisen(self, case: Case, record: Record, cause: Cause | None) -> None:
         arisen = case.causes.get(record.chosen.submission, set()) if record.chosen else set[Cause | None]()
@@ -281,6 +321,13 @@ class RecordsLast(Invariant):
     def written(self, case: Case, before: Record, record: Record, by: Actor) -> None:
         if record.version != before.version + 1:
             self.violated(f"version {record.version} was written after {before.version}")
+
+    def stored(self, case: Case, found: Record | None) -> None:
+        if found is None:
+            self.violated("there is no record of it")
+        if found != case.record:
+            had = case.record.version if case.record else 0
+            self.violated(f"version {found.version} is stored otherwise than version {had} was acknowledged")
 
 
 class OneStands(Invariant):

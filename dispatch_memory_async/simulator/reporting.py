@@ -21,7 +21,7 @@ from ..memory import Execution, Truth
 from ..model import Cause, State
 from ..model.base import altered
 from .case import LIVE
-from .explaining import command_of
+from .explaining import command_of, headline, rule_of
 from .invariants import INVARIANTS
 from .run import Result
 from .trace import BEGINNING, Entry, Kind
@@ -328,7 +328,7 @@ def _microseconds(when: datetime) -> int:
 
 
 def _title(result: Result) -> str:
-    found = result.violations[0].invariant + " broken" if result.violations else "nothing broken"
+    found = f"{result.violations[0].invariant} broken" if result.violations else "nothing broken"
     return f"{result.config.shape}, seed {result.config.seed}: {found}"
 
 
@@ -339,11 +339,11 @@ def _verdict(result: Result) -> str:
         return f'<section class="well" id="verdict"><h2>✔ Nothing was broken</h2><p>{checked}.</p>{command}</section>'
     first = result.violations[0]
     at = next((entry.at for entry in result.trace if entry.kind is Kind.VIOLATION), 0)
-    rule = next((each.__doc__ or "" for each in INVARIANTS if each.name == first.invariant), "")
     return (
         '<section class="broken" id="verdict">'
-        f"<h2>✖ {escape(first.invariant)} was broken by job {first.job}, in step {first.step}, at {at / 1e6:.1f} s</h2>"
-        f"<p><b>The rule.</b> {escape(rule)}</p><p><b>What was seen.</b> {escape(first.what)}.</p>{command}</section>"
+        f"<h2>✖ {headline(first, 'was')} by job {first.job}, in step {first.step}, at {at / 1e6:.1f} s</h2>"
+        f"<p><b>The rule.</b> {escape(rule_of(first))}</p>"
+        f"<p><b>What was seen.</b> {escape(first.what)}.</p>{command}</section>"
     )
 
 

@@ -1,8 +1,10 @@
 """simulate: one run from its seed, and what came of it."""
 
+import re
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from threading import Lock
 
 import anyio
 
@@ -15,14 +17,20 @@ from .protections import PROTECTIONS, Protection, taken_back
 from .trace import Entry, Kind, digest_of
 from .world import World
 
-__all__ = ("Result", "Violation", "simulate")
+__all__ = ("ERROR", "Result", "Violation", "simulate")
+
+ERROR = "error"
+"""What stands for an invariant where the core has raised what it never should."""
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+_alone = Lock()
+"""A mutant's functions are those of the whole process: another thread's run would be played with them."""
 
 
 @dataclass(frozen=True)
 class Violation:
     """An invariant that was broken.
 
-    :ivar invariant: its number, ``I1`` to ``I17``
+    :ivar invariant: its number, ``I1`` to ``I17``; ``error`` if the core has raised what it never should
     :ivar what: what was seen
     :ivar step: in which step; the one after the last is the quiet phase
     :ivar job: the number of the job
@@ -60,13 +68,15 @@ class Result:
 
 
 def simulate(config: SimConfig, *, loop: str = "asyncio") -> Result:
-    """Play a run.
+    """Play a run. In one process they are played one at a time, also by several threads.
 
     :param config: the run
     :param loop: the event loop that it is played on, ``asyncio`` or ``trio``: the result is the same
     :raises InvalidError: if there is no such mutant
     """
-    return anyio.run(_simulate, config, protection_of(config), backend=loop)
+    protection = protection_of(config)
+    with _alone:
+        return anyio.run(_simulate, config, protection, backend=loop)
 
 
 def protection_of(config: SimConfig) -> Protection | None:
@@ -87,6 +97,10 @@ async def _simulate(config: SimConfig, protection: Protection | None) -> Result:
         except ViolationError as error:
             violations = (Violation(error.invariant, error.what, world.step, world.concerned),)
             world.note(Kind.VIOLATION, str(error), job=world.concerned)
+        except Exception as error:  # noqa: BLE001  # whatever it is, the core should not have raised it
+            what = ADDRESS.sub("", f"{type(error).__name__}: {error}")
+            violations = (Violation(ERROR, what, world.step, world.concerned),)
+            world.note(Kind.VIOLATION, f"{ERROR}: {what}", job=world.concerned)
         finally:
             world.close()
         return Result(

@@ -16,6 +16,7 @@ from ..model import (
     HoldMeta,
     Job,
     NativePolicy,
+    NotFoundError,
     Observation,
     OutcomeUnknownError,
     Policy,
@@ -45,7 +46,7 @@ class Ledger:
 
     async def get(self, job_id: ULID) -> Record:
         await park()
-        record = await self._world.records.get(job_id)
+        record = await self._world.stored(self._world.cases[int(job_id) - 1])
         await park()
         return record
 
@@ -72,9 +73,13 @@ class Ledger:
 
         async def done() -> Record:
             actor.writing = None
-            kept = await write()
+            try:
+                kept = await write()
+            except NotFoundError:
+                await world.stored(world.case_of(actor))  # which says so
+                raise
             world.wrote(kept, actor)
-            return kept
+            return await world.stored(world.case_of(actor))
 
         actor.writing = done  # whoever crashes here may have written it or not
         await park()
@@ -180,7 +185,7 @@ class Probe:
         if not flight.landed:
             await world.land(flight)
         await park()
-        if world.chance(options.reply_lost):
+        if world.chance(options.reply_lost[call]):
             world.note(Kind.FAULT, f"the reply of {call} is lost", actor)
             raise OutcomeUnknownError(f"{call}: the reply is lost")
         if flight.error:

@@ -143,6 +143,7 @@ class World:
 
     async def advance(self, actor: Actor, parks: int = ENOUGH) -> None:
         """Send an actor on, at most so many parks."""
+        self.concerned = actor.job
         for _ in range(parks):
             if actor.coroutine is None:
                 return
@@ -248,6 +249,18 @@ class World:
         for invariant in INVARIANTS:
             invariant.written(case, before, record, actor)
 
+    async def stored(self, case: Case) -> Record:
+        """The record of a job, as it is kept: as it was acknowledged last."""
+        found: Record | None = None
+        with suppress(NotFoundError):
+            found = await self.records.get(case.job.id)
+        self.concerned = case.number
+        for invariant in INVARIANTS:
+            invariant.stored(case, found)
+        if found is None:
+            raise NotFoundError(f"there is no record of job {case.job.id}")
+        return found
+
     async def observe(self, why: Flight | Deed = TIME) -> None:
         """Compare the ground truth with what it was before."""
         if why is TIME and self.now == self._observed_at:
@@ -288,7 +301,9 @@ class World:
             invariant.landed(case, why, change)
 
     def _begun(self, case: Case, change: Change, execution: Execution) -> None:
-        by = case.eligible.get(change.place, Begun("other", 0))
+        if change.place not in case.eligible:
+            raise ViolationError("I1", f"an execution of object {change.place + 1} begins, which nobody made eligible")
+        by = case.eligible[change.place]
         case.begun[execution.attempt] = Begun(by.who, self.moment())
         self.counts[f"execution by {by.who}"] += 1
         what = f"an execution of submission {change.new.submission} begins, epoch {execution.epoch}"
@@ -311,17 +326,18 @@ class World:
             actor, operator, _ = self.actor("submitter", case, timedelta(0))
             self.begin(actor, operator.submit(case.job, self.options.policy, native=self.options.native), "submit")
             await self.advance(actor)
-        over = 0
-        for step in range(1, config.steps + 1):
+            await self.stored(case)
+        over, stop_at = 0, config.stop_at
+        for step in range(1, (config.steps if stop_at is None else min(stop_at, config.steps)) + 1):
             if only is not None and step not in only:
                 continue
             self.step = step
             self.rng = self._drawing_of(step)
             await self._something()
             over += all(case.record and case.record.verdict for case in self.cases)
-            if over > AFTERWARDS or step == config.stop_at:
+            if over > AFTERWARDS:
                 break
-        if config.stop_at is None or self.step < config.stop_at:
+        if stop_at is None or stop_at > config.steps:
             await self._rest()
 
     async def _something(self) -> None:
@@ -426,23 +442,27 @@ class World:
         for actor in [*self.actors]:
             await self.crash(actor)
         await self.move(60)
-        still = 0
         statuses: dict[int, Status] = {}
-        for turn in range(self.config.quiet):
-            changed = False
+        turn = still = restless = 0
+        while still <= STILL:
+            changed: list[Case] = []
             for case in self.cases:
                 await self._calm(case)
-                changed |= await self._settle(case, statuses)
-            still = 0 if changed else still + 1
-            if still > STILL or all(status.verdict for status in statuses.values()):
+                if await self._settle(case, statuses):
+                    changed.append(case)
+            if all(status.verdict for status in statuses.values()):
                 break
+            still, restless = (0, restless + 1) if changed else (still + 1, restless)
+            if restless > self.config.quiet:
+                open_ones = (each for each in changed if each.record and not each.record.verdict)
+                self.concerned = next(open_ones, changed[0]).number
+                whys = "; ".join(f"job {each.number}: {statuses[each.number]}" for each in changed)
+                raise ViolationError("I15", f"it never comes to rest: {whys}")
             await self.move(1 if changed and turn % 3 else 40)  # what is refused is tried again later
-        else:
-            whys = "; ".join(f"job {number}: {status}" for number, status in statuses.items())
-            raise ViolationError("I15", f"it never comes to rest: {whys}")
+            turn += 1
         for case in self.cases:
             status = statuses[case.number]
-            self.concerned = case.number
+            await self.stored(case)
             self.counts[f"rest {status.waiting_for}"] += 1
             self.note(Kind.PHASE, f"rests: {status}", job=case.number)
             for invariant in INVARIANTS:

@@ -1,7 +1,7 @@
 """SIM-8: many seeds on any executor; what is interrupted goes on, and loses no finished seed."""
 
 from collections.abc import Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,6 +9,7 @@ import pytest
 
 from dispatch_memory_async import InvalidError, Shape
 from dispatch_memory_async.simulator import Outcome, SimConfig, finished, simulate, simulate_many
+from dispatch_memory_async.simulator.many import outcome_of
 
 CONFIGS = [SimConfig(seed=seed, shape=shape, steps=30) for seed in range(6) for shape in Shape]
 
@@ -62,9 +63,9 @@ def test_an_interrupted_run_of_them_goes_on(tmp_path: Path) -> None:
         outcomes = simulate_many(CONFIGS, executor, file=file)
         done = [next(outcomes) for _ in range(5)]
         outcomes.close()  # type: ignore[attr-defined]
-    assert finished(file) == done
-    held = file.read_bytes()
-    file.write_bytes(held[:-20])  # as if the process had ended in the middle of a write
+    assert finished(file)[:5] == done
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join(lines[:4]) + lines[4][:-20])  # as if the process had ended in the middle of a write
     assert finished(file) == done[:4]
     with Counting(1) as executor:
         assert digests(list(simulate_many(CONFIGS, executor, file=file))) == ALONE
@@ -81,6 +82,71 @@ def test_another_file_is_refused(tmp_path: Path, pool: ThreadPoolExecutor) -> No
     with pytest.raises(InvalidError, match=r"letter\.txt, line 1: .*expected the outcome of a run"):
         list(simulate_many(CONFIGS, pool, file=file))
     assert file.read_text() == "Dear Ann,\nall is well.\n"
+
+
+@pytest.mark.parametrize("text", ["Dear Ann, all is well.", "\n", '{"config":{"shape":1}}'])
+def test_a_file_without_a_last_line_feed_is_refused(text: str, tmp_path: Path, pool: ThreadPoolExecutor) -> None:
+    """SIM-8: only the beginning of an outcome is cut off, never what somebody else wrote."""
+    file = tmp_path / "letter.txt"
+    file.write_text(text)
+    with pytest.raises(InvalidError, match=r"letter\.txt, line 1: .*expected the outcome of a run"):
+        list(simulate_many(CONFIGS, pool, file=file))
+    assert file.read_text() == text
+
+
+class Now(Executor):
+    """It has done everything before the first is asked for."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
+
+
+def test_what_is_done_is_written_before_the_first_is_given(tmp_path: Path) -> None:
+    """SIM-8: whoever asks for one only has lost none of the others."""
+    file = tmp_path / "outcomes.jsonl"
+    outcomes = simulate_many(CONFIGS, Now(), file=file)
+    next(outcomes)
+    outcomes.close()  # type: ignore[attr-defined]
+    assert digests(finished(file)) == ALONE
+
+
+class Later(Executor):
+    """It does what it was given first at once, and the others when it is told."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Future[Any], Any]] = []
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        self.waiting.append((future, args))
+        if len(self.waiting) == 1:
+            future.set_result(fn(*args, **kwargs))
+        return future
+
+
+def test_what_is_done_meanwhile_is_written_at_the_end(tmp_path: Path) -> None:
+    """SIM-8: also what nobody has asked for any more."""
+    file, executor = tmp_path / "outcomes.jsonl", Later()
+    outcomes = simulate_many(CONFIGS, executor, file=file)
+    next(outcomes)
+    for future, args in executor.waiting[1:3]:
+        future.set_result(outcome_of(*args))
+    outcomes.close()  # type: ignore[attr-defined]
+    assert len(finished(file)) == 3
+
+
+def test_one_writes_at_a_time(tmp_path: Path, pool: ThreadPoolExecutor) -> None:
+    """SIM-8: a second one is refused, and does no harm."""
+    pytest.importorskip("fcntl")
+    file = tmp_path / "outcomes.jsonl"
+    first = simulate_many(CONFIGS, pool, file=file)
+    next(first)
+    with pytest.raises(InvalidError, match=r"outcomes\.jsonl: somebody else is writing there"):
+        next(simulate_many(CONFIGS, pool, file=file))
+    assert len(list(first)) == len(CONFIGS) - 1
+    assert digests(list(simulate_many(CONFIGS, pool, file=file))) == ALONE
 
 
 def test_only_so_many_are_under_way(pool: ThreadPoolExecutor) -> None:

@@ -4,12 +4,30 @@
 """
 
 import os
+import sys
 from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from random import Random
+from typing import Any
 
+import anyio
 import pytest
 
-from dispatch_memory_async import InvalidError, Shape, UnmatchedPolicy
-from dispatch_memory_async.simulator import Result, SimConfig, simulate
+from dispatch_memory_async import Action, Cause, InvalidError, Policy, Ref, Rule, Shape, UnmatchedPolicy
+from dispatch_memory_async.core import MemoryRecords, Record, next_step
+from dispatch_memory_async.core.absorbing import _follow  # pyright: ignore[reportPrivateUsage]
+from dispatch_memory_async.core.acts import _charged  # pyright: ignore[reportPrivateUsage]
+from dispatch_memory_async.core.steps import decide
+from dispatch_memory_async.model.base import altered
+from dispatch_memory_async.simulator import Kind, Result, SimConfig, Violation, explain, report, shrink, simulate, world
+from dispatch_memory_async.simulator.config import CALLS, drawn
+from dispatch_memory_async.simulator.invariants import ViolationError
+from dispatch_memory_async.simulator.protections import Change, Protection, taken_back
+from dispatch_memory_async.simulator.run import _simulate  # pyright: ignore[reportPrivateUsage]
+from dispatch_memory_async.simulator.wire import Probe
+from dispatch_memory_async.simulator.world import World
 
 FIRST, LAST = map(int, os.environ.get("SIM_SEEDS", "0-300").split("-"))
 CHUNK = 50
@@ -66,6 +84,203 @@ def test_a_replay_stops_where_it_is_told(whole: Result) -> None:
     assert stopped.trace == tuple(entry for entry in whole.trace if entry.step <= 10)
     assert stopped.trace[-1].step <= 10 < whole.trace[-1].step
     assert stopped.records != whole.records
+
+
+def test_nothing_is_played_after_that_step(shape: Shape) -> None:
+    """SIM-5: also where it is the beginning, is left out, or is past the end of a run that is over early."""
+
+    def played(**fields: Any) -> int:
+        return max(entry.step for entry in simulate(SimConfig(seed=SEED, shape=shape, **fields)).trace)
+
+    assert played(stop_at=0) == 0
+    assert played(only=(5, 50), stop_at=20) == 5
+    assert played(only=(5,), stop_at=20) == 5
+    assert played(only=(5,), stop_at=119) <= 119
+    assert played(stop_at=119) <= 119
+    over = next(seed for seed in range(60) if _last_step(shape, seed, steps=400) < 300)
+    assert _last_step(shape, over, steps=400, stop_at=350) < 300
+    assert played(stop_at=120) <= 120
+    assert played(stop_at=121) == played() == 121
+
+
+def _last_step(shape: Shape, seed: int, steps: int, stop_at: int | None = None) -> int:
+    trace = simulate(SimConfig(seed=seed, shape=shape, steps=steps, stop_at=stop_at)).trace
+    assert stop_at is None or all(entry.kind is not Kind.PHASE for entry in trace)
+    return max(entry.step for entry in trace if entry.step <= steps)
+
+
+def test_only_rounds_in_which_something_changes_count(shape: Shape) -> None:
+    """SIM-4: rest takes its time to be seen, and that is not held against a job."""
+    for seed in range(12):
+        assert not simulate(SimConfig(seed=seed, shape=shape, quiet=12)).violations
+
+
+def test_what_does_not_come_to_rest_is_named() -> None:
+    """SIM-4: a job that has not, and not one that has."""
+    found = [simulate(SimConfig(seed=seed, jobs=3, quiet=1)) for seed in range(12)]
+    restless = [result for result in found if result.violations]
+    assert {result.violations[0].invariant for result in restless} == {"I15"}
+    assert {result.violations[0].job for result in restless} >= {2}
+    for result in restless:
+        named = result.violations[0].job
+        assert f"job {named}: " in result.violations[0].what
+        if any(
+            f"job {record.job.id.__int__()}: " in result.violations[0].what and not record.verdict
+            for record in result.records
+        ):
+            assert not result.records[named - 1].verdict
+
+
+def never(*_: object) -> bool:
+    return False
+
+
+def test_an_execution_of_nobody_is_told(shape: Shape, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIM-3: whoever begins is known; what began by itself is not put down to somebody else."""
+    monkeypatch.setattr(world, "effective", never)
+    found = [simulate(SimConfig(seed=seed, shape=shape)).violations for seed in range(5)]
+    assert any("which nobody made eligible" in str(violation) for (violation,) in filter(None, found))
+
+
+ALWAYS = Rule(causes=frozenset(Cause), action=Action.RESTART, limit=1)
+FAILS = Rule(causes=frozenset(Cause), action=Action.FAIL)
+HOLDS = Rule(causes=frozenset(Cause), action=Action.HOLD)
+SETTINGS = {"ends_well": 0.0, "operator": 0.0, "native": False, "foreign": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("rules", "change", "words"),
+    [
+        ((ALWAYS,), (_charged, "if restart.charged or record.end is None:", "if True:"), "not charged to rule 1"),
+        (
+            (),
+            (decide, '    why = f"no rule names', '    return Restart(0)\n    why = f"no rule names'),
+            "no rule names",
+        ),
+        ((FAILS,), (decide, "return Decision.FAIL, f", "return Restart(0); f"), "rule 1 is to fail it"),
+        ((HOLDS,), (decide, "return Decision.HOLD, f", "return Restart(0); f"), "rule 1 is to hold it"),
+        ((ALWAYS,), (decide, "rule.limit is None or", "True or"), "rule 1 has restarted it 2 times, of 1"),
+    ],
+)
+def test_what_a_policy_allows_is_worked_out_from_it(
+    shape: Shape, rules: tuple[Rule, ...], change: Change, words: str
+) -> None:
+    """SIM-3, I6: what the core says of its own restarts is not believed."""
+    if not rules:  # a rule for what never happens, to have one to charge
+        rules = (Rule(causes=frozenset({Cause.GATED}), action=Action.RESTART),)
+    violation = _first(shape, {**SETTINGS, "policy": Policy(rules)}, change)
+    assert violation.invariant == "I6"
+    assert words in violation.what
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("cause=seen.cause and Cause.UNKNOWN,", "is said to be unknown, and was shown"),
+        ("cause=Cause.UNKNOWN, gone=True,", "is said to be gone, and was shown"),
+    ],
+)
+def test_unknown_is_what_nobody_could_know(shape: Shape, change: str, words: str) -> None:
+    """SIM-3, I9: a cause that was shown is no unknown one."""
+    violation = _first(shape, SETTINGS, (_follow, "cause=seen.cause,", change))
+    assert (violation.invariant, words in violation.what) == ("I9", True)
+
+
+def _first(shape: Shape, focus: dict[str, Any], change: Change) -> Violation:
+    """The first violation of a few seeds, with the core changed so."""
+    mutant = Protection(99, "any", (change,), focus=focus)
+    runs = (anyio.run(_simulate, SimConfig(seed=seed, shape=shape), mutant) for seed in range(20))
+    return next(result.violations[0] for result in runs if result.violations)
+
+
+async def _lost(self: MemoryRecords, record: Record, kept: Record) -> None:
+    self._records[record.job.id] = altered(record, version=kept.version - 1)  # pyright: ignore[reportPrivateUsage]
+
+
+async def _mixed(self: MemoryRecords, record: Record, kept: Record) -> None:
+    self._records[record.job.id] = altered(kept, hold_counter=kept.hold_counter + 1)  # pyright: ignore[reportPrivateUsage]
+
+
+async def _gone(self: MemoryRecords, record: Record, kept: Record) -> None:
+    if kept.verdict:
+        del self._records[record.job.id]  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.parametrize("spoil", [_lost, _mixed, _gone])
+def test_what_was_acknowledged_is_kept(shape: Shape, spoil: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIM-3, I13: the records are held against what they answered."""
+    put = MemoryRecords.put
+
+    async def spoiled(self: MemoryRecords, record: Record, if_version: int) -> Record:
+        kept = await put(self, record, if_version)
+        await spoil(self, record, kept)
+        return kept
+
+    monkeypatch.setattr(MemoryRecords, "put", spoiled)
+    found = [simulate(SimConfig(seed=seed, shape=shape)).violations for seed in range(10)]
+    assert {violation.invariant for violations in found for violation in violations} == {"I13"}
+
+
+def test_replies_are_lost_by_the_kind_of_call(shape: Shape) -> None:
+    """04b, 3.2: in some seeds those of one kind alone, which others would hide."""
+
+    def of(seed: int, **focus: float) -> Mapping[str, float]:
+        return drawn(SimConfig(seed=seed, shape=shape), Random(seed), focus).reply_lost  # noqa: S311
+
+    drawn_ones = [of(seed) for seed in range(200)]
+    alone = {call for lost in drawn_ones for call in lost if lost[call] and sum(map(bool, lost.values())) == 1}
+    assert alone == set(CALLS)
+    assert any(all(lost.values()) for lost in drawn_ones)
+    assert set(of(0, reply_lost=0.3).values()) == {0.3}
+
+
+def test_a_call_without_an_intent_is_laid_to_its_job() -> None:
+    """SIM-6: the job whose supervisor made it."""
+
+    async def played() -> None:
+        there = World(SimConfig(seed=0, jobs=2), {"refused": 0.0})
+        actor, _, _ = there.actor("supervisor", there.cases[1], timedelta(0))
+        there.begin(actor, Probe(there, actor).stop(Ref(name="dj", id="1", submitted_at=None)))
+        with pytest.raises(ViolationError, match="I12: stop has no stored intent"):
+            await there.advance(actor)
+        assert there.concerned == 2
+
+    anyio.run(played)
+
+
+@pytest.mark.parametrize("error", ["KeyError('oops')", "NotFoundError('oops')"])
+def test_what_the_core_raises_is_a_violation(shape: Shape, error: str) -> None:
+    """SIM-3, SIM-6: with the trace up to there, and it can be shrunk."""
+    bug = (
+        f"    if record.intent and record.version > 4: from dispatch_memory_async import NotFoundError; raise {error}\n"
+    )
+    before = "    if record.intent:  # 3"
+    with taken_back((next_step, before, bug + before)):
+        found = next(
+            result for seed in range(30) if (result := simulate(SimConfig(seed=seed, shape=shape, jobs=2))).violations
+        )
+        (violation,) = found.violations
+        assert violation.invariant == "error"
+        assert violation.what.startswith(error.partition("(")[0])
+        assert found.trace[-1].kind is Kind.VIOLATION
+        assert (found.trace[-1].step, found.trace[-1].job) == (violation.step, violation.job)
+        shrunk = shrink(found)
+        assert len(shrunk.config.only or ()) < 20
+        assert explain(shrunk).startswith("The core has raised an error in step ")
+        assert "The core has raised an error" in report(shrunk)
+
+
+def test_threads_do_not_share_a_mutant() -> None:
+    """SIM-7: a mutant's functions are those of the whole process; no other run is played with them."""
+    configs = [SimConfig(seed=seed, shape=Shape.KUBEFLOW, mutant=mutant) for seed in range(8) for mutant in (22, None)]
+    alone = [simulate(config).digest for config in configs]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    try:
+        with ThreadPoolExecutor(4) as executor:
+            assert [result.digest for result in executor.map(simulate, configs)] == alone
+    finally:
+        sys.setswitchinterval(before)
 
 
 def test_all_steps_are_the_whole_run(whole: Result) -> None:

@@ -42,6 +42,25 @@ def test_few_steps_are_left(broken: Result, shrunk: Result) -> None:
         assert shrunk.violations[0].invariant not in [each.invariant for each in simulate(config).violations]
 
 
+@pytest.mark.parametrize("only", [(), (7,), (3, 7, 110)])
+def test_what_needs_no_step_is_left_with_none(only: tuple[int, ...]) -> None:
+    """SIM-6: steps that were left out before stay so."""
+    result = simulate(SimConfig(seed=0, mutant=27, only=only))
+    tried: list[int] = []
+    assert shrink(result, each=lambda steps, _: tried.append(steps)).config.only == ()
+    assert len(tried) <= 1
+
+
+def test_no_step_of_many_can_be_left_out() -> None:
+    """SIM-6: also where a step can be left out only once a later one was."""
+    shrunk = shrink(simulate(SimConfig(seed=1, mutant=2)))
+    steps = shrunk.config.only or ()
+    for left_out in steps:
+        rest = tuple(step for step in steps if step != left_out)
+        found = simulate(SimConfig(seed=1, mutant=2, only=rest)).violations
+        assert shrunk.violations[0].invariant not in [each.invariant for each in found]
+
+
 def test_it_tells_how_far_it_is(broken: Result) -> None:
     told: list[tuple[int, int]] = []
     shrink(broken, each=lambda steps, tries: told.append((steps, tries)))
