@@ -141,8 +141,8 @@ FURTHER = (
         "CO-12",
         "a start that can never be is tried for ever",
         REFUSED,
-        "if isinstance(error, FOR_GOOD) else",
-        "if False else",
+        "isinstance(error, FOR_GOOD) and",
+        "False and",
     ),
     _one("CO-6", "a stale hold keeps its number", REFUSED, "isinstance(error, StaleError)", "False"),
     _one("CO-6", "every hold has the same number", operator.Operator.hold, "record.hold_counter + 1", "1"),
@@ -202,8 +202,8 @@ FURTHER = (
         "CO-8",
         "a hold goes before a stop",
         steps.next_step,
-        "_concluded(record, seen, restart, now)\n        or _held(record, seen, capabilities)",
-        "_held(record, seen, capabilities)\n        or _concluded(record, seen, restart, now)",
+        "concluded\n        or _held(record, seen, capabilities)",
+        "_held(record, seen, capabilities)\n        or concluded",
     ),
     _one(
         "CO-8", "a restart after a stop for a hold is charged", steps.decide, "is StoppedFor.HOLD", "is StoppedFor.USER"
@@ -226,8 +226,10 @@ FURTHER = (
     _one(
         "CO-8", "a restart that is tried again is charged again", steps.decide, "if record.charged and", "if False and"
     ),
-    _one("CO-8", "no backoff", RESTARTED, "if now < end.seen_at + backoff:", "if False:"),
-    _one("CO-8", "a backoff begins again with every look", ENDED, "altered(end, seen_at=before.seen_at)", "end"),
+    _one("CO-8", "no backoff", RESTARTED, "if now < then:", "if False:"),
+    _one(
+        "CO-8", "a backoff begins again with every look", ENDED, "end=altered(end, seen_at=before.seen_at)", "end=end"
+    ),
     _one(
         "CO-8", "unmatched is taken the other way", steps.decide, "is UnmatchedPolicy.HOLD", "is UnmatchedPolicy.FAIL"
     ),
@@ -250,7 +252,7 @@ FURTHER = (
     _one("CO-8", "the scheduler is told of every policy", COMPILED, "record.native and", "True and"),
     _one("CO-8", "the scheduler is told of no policy", COMPILED, "record.native and", "False and"),
     _one("CO-8", "the scheduler's own rules are applied again", steps.decide, "index not in record.covered", "True"),
-    _one("CO-7", "the bit of a native policy is restored", steps.next_step, " and not record.native:", ":"),
+    _one("CO-7", "the bit of a native policy is restored", steps.next_step, " and not record.covered:", ":"),
     _one(
         "CO-9",
         "a stop gives its own cause to every end",
