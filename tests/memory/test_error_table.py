@@ -325,7 +325,7 @@ def test_no_row_is_missing() -> None:
 def subclasses(kind: type[DispatchError]) -> Iterator[type[DispatchError]]:
     yield kind
     for below in kind.__subclasses__():
-        if below.__module__.startswith("dispatch_memory_async."):
+        if below.__module__.startswith("dispatch_memory_async.model."):
             yield from subclasses(below)
 
 
