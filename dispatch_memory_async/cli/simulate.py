@@ -68,7 +68,7 @@ def _add_fields(parser: argparse.ArgumentParser) -> None:
         ("jobs", "J", "how many jobs"),
         ("supervisors", "K", "how many supervisors at the same time, at most"),
         ("steps", "M", "how many steps with faults"),
-        ("quiet", "Q", "within how many rounds everything must come to rest then"),
+        ("quiet", "Q", "in how many rounds after that something may still change"),
     ):
         default = getattr(defaults, name)
         parser.add_argument(
