@@ -21,6 +21,8 @@ from .input import BadUseError, refuse
 __all__ = ("add_to",)
 
 CLEAR_LINE: str = "\r\x1b[K"
+LISTED = 10
+"""How many violations are listed beside the one that is told."""
 EVERY = 5.0
 """How many seconds pass between two lines of progress where there is no terminal."""
 
@@ -66,7 +68,7 @@ def _add_fields(parser: argparse.ArgumentParser) -> None:
         ("jobs", "J", "how many jobs"),
         ("supervisors", "K", "how many supervisors at the same time, at most"),
         ("steps", "M", "how many steps with faults"),
-        ("quiet", "Q", "within how many rounds everything must come to rest then"),
+        ("quiet", "Q", "in how many rounds after that something may still change"),
     ):
         default = getattr(defaults, name)
         parser.add_argument(
@@ -117,7 +119,12 @@ def _text(result: Result) -> str:
 def _document(result: Result) -> str:
     told = {name: getattr(result, name) for name in ("config", "violations", "digest", "counts", "records", "truths")}
     told["trace"] = [entry._asdict() for entry in result.trace]
-    return msgspec.json.format(msgspec.json.encode(told, enc_hook=enc_hook)).decode()
+    return _json(told)
+
+
+def _json(told: object) -> str:
+    """A document that is the same for the same things, letter by letter."""
+    return msgspec.json.format(msgspec.json.encode(told, enc_hook=enc_hook, order="deterministic")).decode()
 
 
 # many runs
@@ -133,7 +140,7 @@ def run_many(arguments: argparse.Namespace) -> int:
     print(f"seeds {seeds.start} to {seeds.stop - 1}, {', '.join(shapes)}", file=sys.stderr)  # noqa: T201
     try:
         configs = [_config(arguments, seed, shape=shape) for seed in seeds for shape in shapes]
-        with _executor(arguments) as executor:
+        with _executor(arguments, len(configs)) as executor:
             for outcome in simulate_many(configs, executor, file=arguments.resume):
                 telling.add(outcome)
     except (BadUseError, DispatchError, OSError) as error:
@@ -146,9 +153,9 @@ def run_many(arguments: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _executor(arguments: argparse.Namespace) -> Generator[Executor]:
-    if not arguments.dask:
-        pool = ProcessPoolExecutor(arguments.processes)
+def _executor(arguments: argparse.Namespace, runs: int) -> Generator[Executor]:
+    if arguments.dask is None:
+        pool = ProcessPoolExecutor(min(arguments.processes, runs))
         try:
             yield pool
         finally:
@@ -158,7 +165,13 @@ def _executor(arguments: argparse.Namespace) -> Generator[Executor]:
         from distributed import Client  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]  # an extra
     except ImportError:
         raise BadUseError("--dask needs the extra: pip install 'dispatch-memory-async[dask]'") from None
-    client: Any = Client(arguments.dask)  # type: ignore[no-untyped-call]
+    client: Any
+    try:
+        client = Client(arguments.dask)  # type: ignore[no-untyped-call]
+    except (OSError, ValueError, TypeError) as error:  # what it says of an address depends on what is wrong with it
+        raise BadUseError(
+            f"--dask: found {arguments.dask!r}, expected the address of a Dask scheduler: {error}"
+        ) from None
     with client:
         yield client.get_executor()
 
@@ -169,17 +182,24 @@ class _Telling:
     def __init__(self, total: int) -> None:
         self.total = total
         self.outcomes: list[Outcome] = []
+        self.violating = 0
         self.began = self.told = time.monotonic()
 
     @property
+    def sorted(self) -> list[Outcome]:
+        """All outcomes, in an order that does not depend on who was done first."""
+        return sorted(self.outcomes, key=lambda outcome: (outcome.config.seed, outcome.config.shape))
+
+    @property
     def violations(self) -> list[Outcome]:
-        return [outcome for outcome in self.outcomes if outcome.violations]
+        return [outcome for outcome in self.sorted if outcome.violations]
 
     def add(self, outcome: Outcome) -> None:
         self.outcomes.append(outcome)
+        self.violating += bool(outcome.violations)
         now, done = time.monotonic(), len(self.outcomes)
         rate = done / max(now - self.began, 1e-9)
-        line = f"{done}/{self.total} runs, {rate:.0f}/s, {len(self.violations)} with a violation"
+        line = f"{done}/{self.total} runs, {rate:.0f}/s, {self.violating} with a violation"
         if sys.stderr.isatty():
             print(f"{CLEAR_LINE}{line}", end="", file=sys.stderr, flush=True)  # noqa: T201
         elif now - self.told >= EVERY or done == self.total:
@@ -196,17 +216,19 @@ class _Telling:
         for outcome in self.outcomes:
             counts.update(outcome.counts)
         lines = [f"{what:40} {count:9}" for what, count in sorted(counts.items())]
-        lines += [f"{outcome.violations[0]}: {command_of(outcome.config)}" for outcome in self.violations[1:10]]
-        if self.violations:
-            first = min(self.violations, key=lambda outcome: outcome.config.seed)
-            lines += ["", explain(shrink(simulate(first.config), each=_tell_shrinking)), ""]
+        if violations := self.violations:
+            lines += ["", explain(shrink(simulate(violations[0].config), each=_tell_shrinking)), ""]
+            others, left_out = violations[1 : LISTED + 1], len(violations) - 1 - LISTED
+            lines += [f"{outcome.violations[0]}: {command_of(outcome.config)}" for outcome in others]
+            if left_out > 0:
+                lines.append(f"and {left_out} more")
         done = f"{len(self.outcomes)} of {self.total} runs" if len(self.outcomes) < self.total else f"{self.total} runs"
         lines.append(f"{done}, seeds {seeds.start} to {seeds.stop - 1}: {len(self.violations)} with a violation")
         return "\n".join(lines)
 
     def document(self) -> str:
-        told = {"total": self.total, "done": len(self.outcomes), "outcomes": self.outcomes}
-        return msgspec.json.format(msgspec.json.encode(told, enc_hook=enc_hook)).decode()
+        told = {"total": self.total, "done": len(self.outcomes), "outcomes": self.sorted}
+        return _json(told)
 
 
 def _tell_shrinking(steps: int, tries: int) -> None:

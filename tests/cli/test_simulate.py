@@ -6,13 +6,17 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dispatch_memory_async.cli import main
-from dispatch_memory_async.simulator import finished
+from dispatch_memory_async.cli import simulate as commands
+from dispatch_memory_async.core import next_step
+from dispatch_memory_async.simulator import Outcome, SimConfig, finished, simulate
+from dispatch_memory_async.simulator.protections import taken_back
 
 ROOT = Path(__file__).parents[2]
 SHORT = ("--steps", "20", "--processes", "1")
@@ -48,6 +52,66 @@ def test_what_happened_is_one_document(capsys: pytest.CaptureFixture[str]) -> No
     told = json.loads(capsys.readouterr().out)
     assert (told["total"], told["done"]) == (2, 2)
     assert {outcome["config"]["seed"] for outcome in told["outcomes"]} == {0, 1}
+
+
+def test_the_first_violation_is_told_and_the_others_are_listed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIM-6: by seed and shape, whichever was done first; and how many are left out."""
+    monkeypatch.setattr(commands, "LISTED", 1)
+    broken = [seed for seed in range(4) if simulate(SimConfig(seed=seed, steps=20, mutant=27)).violations]
+    assert main(["simulate", "--seeds", "4", "--steps", "20", "--mutant", "27", "--processes", "2"]) == 1
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[-1] == f"8 runs, seeds 0 to 3: {len(broken)} with a violation"
+    told = [line.partition("dispatch-memory ")[2].split()[1:4] for line in printed if "dispatch-memory replay" in line]
+    assert told == [[str(seed), "--shape", "slurm"] for seed in broken[:2]]
+    assert printed[-2] == f"and {len(broken) - 2} more"
+
+
+def test_a_document_is_the_same_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIM-1: letter by letter, whichever run was done first."""
+    file = tmp_path / "outcomes"
+    arguments = ["simulate", "--seeds", "3", "--json", *SHORT, "--resume", str(file)]
+    assert main(arguments) == 0
+    first = capsys.readouterr().out
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join(reversed(lines)))
+
+    def given(*_: object, **__: object) -> list[Outcome]:
+        return finished(file)
+
+    monkeypatch.setattr(commands, "simulate_many", given)
+    assert main(arguments) == 0
+    assert capsys.readouterr().out == first
+    told = json.loads(first)
+    assert list(told) == sorted(told)
+    assert [(each["config"]["seed"], each["config"]["shape"]) for each in told["outcomes"]] == [
+        (seed, shape) for seed in range(3) for shape in ("kubeflow", "slurm")
+    ]
+
+
+def test_there_are_no_more_processes_than_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def pool(processes: int) -> Executor:
+        asked.append(processes)
+        return ThreadPoolExecutor(1)
+
+    monkeypatch.setattr(commands, "ProcessPoolExecutor", pool)
+    assert main(["simulate", "--seeds", "1", "--steps", "5", "--processes", "500"]) == 0
+    assert asked == [2]
+
+
+def test_what_the_core_raises_is_no_bad_use(capsys: pytest.CaptureFixture[str]) -> None:
+    """US-4: exit status 1, the trace, and the line that plays it again."""
+    bug = "    raise NotFoundError('oops')\n    if record.intent:  # 3"
+    with taken_back(
+        (next_step, "    if record.intent:  # 3", bug.replace("raise ", "raise __import__('dispatch_memory_async')."))
+    ):
+        assert main(["replay", "7"]) == 1
+        assert "error in step 0, job 1: NotFoundError: oops" in capsys.readouterr().out
 
 
 def test_a_replay_stops_and_shows(capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,6 +156,9 @@ def test_seeds_are_played_on_a_dask_cluster(capsys: pytest.CaptureFixture[str]) 
         (["simulate", "--mutant", "29", "--seeds", "1", "--processes", "1"], "SimConfig.mutant: found 29"),
         (["simulate", "--from", "-1"], "SimConfig.seed: found -1"),
         (["simulate", "--resume", "/nowhere/at/all", "--seeds", "1"], "/nowhere/at/all"),
+        (["simulate", "--dask", "", "--seeds", "1"], "--dask: found ''"),
+        (["simulate", "--dask", "nowhere://at-all", "--seeds", "1"], "--dask: found 'nowhere://at-all', expected the"),
+        (["simulate", "--dask", "127.0.0.1:badport", "--seeds", "1"], "--dask: found '127.0.0.1:badport'"),
         (["replay", "0", "--report", "/nowhere/at/all"], "/nowhere/at/all"),
         (["replay", "0", "--mutant", "30"], "SimConfig.mutant: found 30"),
         (["replay", "0", "--only", "1,b"], "argument --only: invalid"),

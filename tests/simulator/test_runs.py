@@ -248,13 +248,15 @@ def test_a_call_without_an_intent_is_laid_to_its_job() -> None:
     anyio.run(played)
 
 
-@pytest.mark.parametrize("error", ["KeyError('oops')", "NotFoundError('oops')"])
+@pytest.mark.parametrize("error", ["KeyError('oops')", "NotFoundError('oops')", "UnavailableError('oops')"])
 def test_what_the_core_raises_is_a_violation(shape: Shape, error: str) -> None:
     """SIM-3, SIM-6: with the trace up to there, and it can be shrunk."""
-    bug = (
-        f"    if record.intent and record.version > 4: from dispatch_memory_async import NotFoundError; raise {error}\n"
-    )
     before = "    if record.intent:  # 3"
+    bug = (
+        "    if record.intent and record.version > 4:\n"
+        "        from dispatch_memory_async import NotFoundError, UnavailableError\n"
+        f"        raise {error}\n"
+    )
     with taken_back((next_step, before, bug + before)):
         found = next(
             result for seed in range(30) if (result := simulate(SimConfig(seed=seed, shape=shape, jobs=2))).violations
