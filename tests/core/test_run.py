@@ -457,10 +457,10 @@ def test_a_record_that_cannot_be_read_keeps_no_other_job_waiting(loop: str, shap
 
     async def main() -> None:
         world = World(shape)
+        world.records = Forgetting()
+        world.supervisor = Supervisor(world.adapter, world.records, clock=loop_clock)
+        world.observer = Observer(world.adapter, world.records, clock=loop_clock)
         await submitted(world, 1, 2)
-        records = Forgetting()
-        records._records = world.records._records
-        world.supervisor = Supervisor(world.adapter, records, clock=loop_clock)
         async with running(world):
             await world.until(waits, 2)
 
