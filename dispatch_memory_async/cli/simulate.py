@@ -168,7 +168,7 @@ def _executor(arguments: argparse.Namespace, runs: int) -> Generator[Executor]:
     client: Any
     try:
         client = Client(arguments.dask)  # type: ignore[no-untyped-call]
-    except (OSError, ValueError, TypeError) as error:  # what it says of an address depends on what is wrong with it
+    except Exception as error:  # noqa: BLE001  # what it raises for an address depends on what is wrong with it
         raise BadUseError(
             f"--dask: found {arguments.dask!r}, expected the address of a Dask scheduler: {error}"
         ) from None
