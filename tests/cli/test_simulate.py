@@ -2,11 +2,12 @@
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
-import time
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -171,25 +172,35 @@ def test_bad_use_is_told(arguments: list[str], words: str, capsys: pytest.Captur
     assert "Traceback" not in printed.err
 
 
-def test_an_interrupted_run_tells_what_was_done_and_goes_on(tmp_path: Path) -> None:
-    """US-4, SIM-8: Ctrl-C tells what was done until then; the same line again goes on with the rest."""
+def test_an_interrupted_run_tells_what_was_done_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """US-4, SIM-8: Ctrl-C tells what was done until then; the same file again goes on with the rest."""
     file = tmp_path / "outcomes"
-    command = [sys.executable, "-m", "dispatch_memory_async", "simulate", "--seeds", "100000", "--resume", str(file)]
+    options = ["--resume", str(file), *SHORT]
+    ours, its = pty.openpty()  # on a terminal every run that is done is told
     process = subprocess.Popen(  # noqa: S603  # our own interpreter
-        [*command, *SHORT],
+        [sys.executable, "-m", "dispatch_memory_async", "simulate", "--seeds", "100000", *options],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=its,
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
     )
-    while len(finished(file)) < 3:
-        assert process.poll() is None
-        time.sleep(0)
+    os.close(its)
+    told = ""
+    while "3/200000 runs" not in told:
+        told += os.read(ours, 1024).decode()
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate()
-    assert process.returncode == 130, err
-    done = len(finished(file))
+    out, _ = process.communicate()
+    with suppress(OSError):  # the end of a terminal
+        while more := os.read(ours, 1024):
+            told += more.decode()
+    os.close(ours)
+    assert process.returncode == 130, told
     assert "of 200000 runs, seeds 0 to 99999: 0 with a violation" in out.splitlines()[-1]
-    assert "Traceback" not in err
-    assert done >= 3
+    assert "Traceback" not in told
+    done = finished(file)
+    assert len(done) >= 3
+    assert main(["simulate", "--seeds", "4", *options]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "8 runs, seeds 0 to 3: 0 with a violation"
+    assert finished(file)[: len(done)] == done
+    assert len({outcome.config for outcome in finished(file)}) == len(finished(file)) >= 8

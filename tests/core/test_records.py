@@ -327,7 +327,7 @@ async def test_a_task_that_asyncio_cancels_writes_all_or_nothing(records: Record
     after = altered(asked(created, "cancelled"), version=2)
     task = asyncio.create_task(records.put(asked(created, "cancelled"), 1))
     for _ in range(parks):
-        await asyncio.sleep(0)
+        await checkpoint()
     task.cancel()
     await asyncio.wait([task])
     await records.list()  # comes after what the thread was at
