@@ -170,7 +170,7 @@ class Rounds:
         moments = [at for at, _ in self._later[:1]] + [self._sweep_at] * (not self._sweeping)
         return max(min(moments, default=inf) - now, 0)
 
-    async def _to_be_seen(self, job_id: ULID, certain: bool) -> Record | None:  # a set would say it no better
+    async def _to_be_seen(self, job_id: ULID, certain: bool) -> Record | None:
         """The record of a job that is to be looked at."""
         try:
             record = await self._records.get(job_id)

@@ -14,14 +14,11 @@ from typing import Any
 import anyio
 
 from dispatch_memory_async import Action, Capability, Config, Shape, Support, Tristate
-from dispatch_memory_async.conformance import CORE, Check, run_check
-from dispatch_memory_async.memory.harness import MemoryHarness
+from dispatch_memory_async.conformance import CORE, Check
 from dispatch_memory_async.simulator.protections import taken_back
 
 from .core_mutants import CoreMutant, labelled
-
-PATIENCE = 20
-"""After so many seconds a check hangs."""
+from .matrix import failing
 
 YES = Support(value=Tristate.YES)
 NATIVE: dict[str, Any] = {"rules": dict.fromkeys(Action, YES), "native": {Action.RESTART: YES}}
@@ -35,33 +32,12 @@ CONFIGS = (
 """On what every mutant is tried: the shapes plain, and ending slowly, with native policies and with accounting."""
 
 
-async def failing(checks: Sequence[Check] = CORE) -> dict[str, str]:
-    """The checks that fail on the core as it is, with what they say; one that hangs fails too."""
-    found: dict[str, str] = {}
-    for harness in map(MemoryHarness, CONFIGS):
-        for check in checks:
-            if check.id in found:
-                continue
-            found[check.id] = "it hangs"
-            with anyio.move_on_after(PATIENCE):
-                async with anyio.create_task_group() as alone:  # in a context of its own, as under pytest
-                    alone.start_soon(_try, check, harness, found)
-    return found
-
-
-async def _try(check: Check, harness: MemoryHarness, found: dict[str, str]) -> None:
-    result = await run_check(check, harness)
-    del found[check.id]
-    if result.outcome == "failed":
-        found[check.id] = f"{harness.config!r}\n{result.message}"
-
-
 def caught_by(mutant: CoreMutant | None, checks: Sequence[Check] = CORE) -> dict[str, str]:
     """The checks that fail with a mutant, or with none, with what they say."""
     with ExitStack() as stack:
         if mutant:
             stack.enter_context(taken_back(*mutant.changes))
-        return anyio.run(failing, checks)
+        return anyio.run(failing, checks, CONFIGS)
 
 
 @dataclass(frozen=True)
