@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import cast
 
+import anyio
 from ulid import ULID
 
 from ..model import (
@@ -24,12 +25,13 @@ from ..model.checks import check_kind
 from ..spi import Adapter, Holder, NativePolicyCompiler, Requeuer
 from .absorbing import absorb
 from .acts import Act, answered, intended, remembered, written
+from .agenda import Agenda, Made
 from .folding import fold
 from .look import Look, has
 from .looker import UNKNOWN, Looker
 from .record import SKEW, Intent, Record
 from .records import ConflictError, Records
-from .rounds import Made, Rounds
+from .rounds import Rounds
 from .status import Status, WaitingFor
 from .steps import Finish, Hold, Open, Park, Release, Requeue, RestoreRequeueBit, Start, Step, Stop, Wait, next_step
 
@@ -104,17 +106,18 @@ class Supervisor:
 
         :raises ClosedError: if the adapter or the records are closed
         """
-        rounds = Rounds(
-            self._adapter,
-            self._records,
-            self._looker,
-            self._bring_on,
-            clock=self._clock,
+        await self._rounds(self._agenda(anyio.current_time)).run()
+
+    def _agenda(self, time: Callable[[], float]) -> Agenda:
+        return Agenda(clock=self._clock, time=time, poll=self._poll, concurrency=self._concurrency)
+
+    def _rounds(self, agenda: Agenda) -> Rounds:
+        return Rounds(
+            *(self._adapter, self._records, self._looker, self._bring_on, agenda),
             poll=self._poll,
             concurrency=self._concurrency,
             patience=self._patience,
         )
-        await rounds.run()
 
     async def _bring_on(self, record: Record, look: Look, capabilities: Capabilities) -> Made:
         absorbed, step = self._decide(record, look, capabilities)

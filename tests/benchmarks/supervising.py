@@ -7,6 +7,7 @@ import anyio
 
 from dispatch_memory_async import Backend, Config, Job, NativePolicy, Ref, Shape
 from dispatch_memory_async.core import MemoryRecords, Record, Supervisor
+from dispatch_memory_async.core.agenda import Agenda
 from dispatch_memory_async.core.looker import Looker
 from dispatch_memory_async.core.rounds import Rounds
 from tests.support import job, ulid
@@ -63,10 +64,10 @@ async def measured(shape: Shape, count: int) -> tuple[float, float, float, float
     for number in progress(f"{shape}: {count:,} jobs", count):
         await records.create(Record(job=job(number)))
     bring_on = Supervisor(backend, records, clock=backend.now)._bring_on  # pyright: ignore[reportPrivateUsage]
+    agenda = Agenda(clock=backend.now, time=anyio.current_time, poll=NEVER, concurrency=16)
     looker = Looker(backend, backend.now)
-    rounds = Rounds(
-        *(backend, records, looker, bring_on), clock=backend.now, poll=NEVER, concurrency=16, patience=NEVER
-    )
+    rounds = Rounds(*(backend, records, looker, bring_on, agenda), poll=NEVER, concurrency=16, patience=NEVER)
+    rest = [ulid(number) for number in range(ROUNDS + 1, count + 1)]
     started = swept = one = 0.0
     with quiet():
         async with anyio.create_task_group() as group:
@@ -79,10 +80,9 @@ async def measured(shape: Shape, count: int) -> tuple[float, float, float, float
             await anyio.wait_all_tasks_blocked()
             began = CLOCK()
             for _ in range(ROUNDS):
-                await rounds._sweep()  # pyright: ignore[reportPrivateUsage]
+                await rounds._sweep(rest)  # pyright: ignore[reportPrivateUsage]
             swept = CLOCK() - began
             group.cancel_scope.cancel()
-        rest = [ulid(number) for number in range(ROUNDS + 1, count + 1)]
         began = CLOCK()
         for _ in range(ROUNDS):
             await backend.find_many(rest)
