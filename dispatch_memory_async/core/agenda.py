@@ -12,6 +12,7 @@ from ulid import ULID
 from ..model import DispatchError, Observation, UnavailableError
 from ..model.base import altered
 from .look import Look
+from .record import Record
 from .status import Status, WaitingFor
 from .steps import Step, Wait
 
@@ -24,12 +25,18 @@ MOMENT = 0.001
 
 
 class Made(NamedTuple):
-    """What came of one step, and the version of the record that it knows of."""
+    """What came of one step.
+
+    :ivar version: the version of the record that it knows of
+    :ivar refusal: what its act was answered, if it was not done
+    :ivar raced: whether somebody else wrote the record first, so that nothing was done
+    """
 
     status: Status
     step: Step
     version: int
     refusal: DispatchError | None = None
+    raced: bool = False
 
 
 class Known(NamedTuple):
@@ -125,9 +132,15 @@ class Agenda:
             self._taken[job_id] = self._due.pop(job_id)
         return batch
 
-    def to_be_seen(self, job_id: ULID, version: int) -> bool:
-        """Whether one that was taken is to be looked at, now that its record was read."""
-        return self._taken[job_id] or self._jobs.get(job_id, NEW).version != version
+    def passed(self, record: Record) -> bool:
+        """Whether there is nothing to do for one that was taken, as its record says when it is read."""
+        job_id = record.job.id
+        if record.verdict:
+            self._jobs.pop(job_id, None)
+        elif self._taken[job_id] or self._jobs.get(job_id, NEW).version != record.version:
+            return False
+        del self._taken[job_id]
+        return True
 
     def pause(self) -> float:
         """For how many seconds there is nothing to do, unless something happens."""
@@ -153,13 +166,15 @@ class Agenda:
     def made(self, job_id: ULID, look: Look, made: Made) -> None:
         """It was brought on: that says when it is due again."""
         del self._taken[job_id]
-        status, step, version, refusal = made
+        status, step, version, refusal, raced = made
         before = self._jobs.get(job_id, NEW)
         self._jobs[job_id] = Known(version, _timeless(look.objects), step)
         if status.verdict:
             del self._jobs[job_id]
         elif isinstance(refusal, UnavailableError) or status.waiting_for is WaitingFor.LOOK:
             self.be_quiet()
+            self.wake(job_id)
+        elif raced:
             self.wake(job_id)
         elif refusal or status.waiting_for is WaitingFor.CESSATION:
             self._put_off(job_id, self._poll)
@@ -180,12 +195,6 @@ class Agenda:
         """The scheduler does not answer: it is still due."""
         del self._taken[job_id]
         self.wake(job_id)
-
-    def passed(self, job_id: ULID, *, over: bool) -> None:
-        """There is nothing to do for it, and never again if it is over."""
-        del self._taken[job_id]
-        if over:
-            self._jobs.pop(job_id, None)
 
     def be_quiet(self) -> None:
         """Leave the scheduler alone for a while, twice as long as the last time if that is not long ago."""

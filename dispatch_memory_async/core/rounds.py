@@ -109,18 +109,21 @@ class Rounds:
 
     async def _read(self, job_id: ULID) -> Record | None:
         try:
-            return await self.record_of(job_id)
+            record = await self._records.get(job_id)
         except ClosedError:
             raise
         except Exception as error:  # noqa: BLE001  # whatever it is, it is logged
             self._failed(job_id, error)
             return None
+        return None if self._agenda.passed(record) else record
 
     async def _one(self, record: Record, look: Look | None, capabilities: Capabilities) -> None:
         job_id = record.job.id
         try:
             with anyio.fail_after((2 * self._patience + capabilities.call_bound).total_seconds()):
-                await self.bring_on(record, look, capabilities)
+                look = look or await self._looker.one(job_id)
+                made = await self._bring_on(record, look, capabilities)
+            self._agenda.made(job_id, look, made)
         except ClosedError:
             raise
         except TimeoutError:
@@ -167,7 +170,9 @@ class Rounds:
     async def _hear_of_records(self, changes: AsyncIterator[ULID]) -> Never:
         while True:
             with self._survived("what the records tell"):
-                await self.hear_of_records(changes)
+                async for job_id in changes:
+                    self._agenda.written(job_id)
+                    self._news.set()
             await anyio.sleep(self._poll)
 
     async def _hear_of_objects(self) -> None:
@@ -175,7 +180,9 @@ class Rounds:
             with self._survived("what the scheduler tells"):
                 if not has(await self._looker.capabilities(), Capability.WATCH):
                     return
-                await self.hear_of_objects(self._adapter)
+                async for seen in resubscribing(self._adapter):
+                    self._agenda.told(seen)
+                    self._news.set()
             await anyio.sleep(self._poll)  # meanwhile the sweep sees what is not told
 
     @contextmanager
@@ -189,30 +196,3 @@ class Rounds:
             _logger.warning("%s is not to be had: %s", what, error)
         except Exception:
             _logger.exception("%s is not to be had", what)
-
-    # the pieces in which nothing is bounded, so that they can be sent on by hand as well
-
-    async def record_of(self, job_id: ULID) -> Record | None:
-        """The record of a job that was taken, if it is to be looked at."""
-        record = await self._records.get(job_id)
-        if record.verdict or not self._agenda.to_be_seen(job_id, record.version):
-            self._agenda.passed(job_id, over=record.verdict is not None)
-            return None
-        return record
-
-    async def bring_on(self, record: Record, look: Look | None, capabilities: Capabilities) -> None:
-        """Bring one job on: looked at before, or now."""
-        look = look or await self._looker.one(record.job.id)
-        self._agenda.made(record.job.id, look, await self._bring_on(record, look, capabilities))
-
-    async def hear_of_records(self, changes: AsyncIterator[ULID]) -> None:
-        """Put down what the records tell."""
-        async for job_id in changes:
-            self._agenda.written(job_id)
-            self._news.set()
-
-    async def hear_of_objects(self, watcher: Watcher) -> None:
-        """Put down what the scheduler tells, also after it was told too fast."""
-        async for seen in resubscribing(watcher):
-            self._agenda.told(seen)
-            self._news.set()

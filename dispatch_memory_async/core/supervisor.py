@@ -28,7 +28,7 @@ from .acts import Act, answered, intended, remembered, written
 from .agenda import Agenda, Made
 from .folding import fold
 from .look import Look, has
-from .looker import UNKNOWN, Looker
+from .looker import NO_ANSWER, UNKNOWN, Looker
 from .record import SKEW, Intent, Record
 from .records import ConflictError, Records
 from .rounds import Rounds
@@ -127,7 +127,8 @@ class Supervisor:
         if isinstance(step, Wait | Park | Finish):
             after = written(absorbed, step)
             kept = record if after == record else await self._put(record, after)
-            return Made(self._fold(after if kept else absorbed, look, capabilities), step, (kept or record).version)
+            status = self._fold(after if kept else absorbed, look, capabilities)
+            return Made(status, step, (kept or record).version, raced=kept is None)
         return await self._act(record, absorbed, step, look, capabilities)
 
     def _decide(self, record: Record, look: Look, capabilities: Capabilities) -> tuple[Record, Step]:
@@ -149,14 +150,17 @@ class Supervisor:
 
     async def _act(self, before: Record, record: Record, act: Act, look: Look, capabilities: Capabilities) -> Made:
         """Write the intent, make the call, write what came of it."""
-        native = await self._compiled(record, act)
+        try:
+            native = await self._compiled(record, act)
+        except NO_ANSWER:
+            return Made(self._fold(record, altered(look, complete=False), capabilities), act, before.version)
         if native:
             record = altered(record, covered=native.covered)
         intending = intended(record, act, before.version + 1, self._clock() + self._patience)
         intent = cast("Intent", intending.intent)
         kept = await self._put(before, intending)
         if kept is None:
-            return Made(self._fold(record, look, capabilities), act, before.version)
+            return Made(self._fold(record, look, capabilities), act, before.version, raced=True)
         _logger.info("job %s: %s", kept.job.id, act)
         reply: Ref | DispatchError | None
         try:

@@ -40,6 +40,14 @@ class MemoryWatch:
         return self._subscription is not None and not self._snapshot
 
     @property
+    def behind(self) -> int:
+        """How many observations it would give without waiting for one."""
+        if self._subscription is None:
+            return 0
+        received = self._subscription.receive.statistics().current_buffer_used
+        return len(self._snapshot) + received + len(self._subscription.left)
+
+    @property
     def closed_by(self) -> Reason | None:
         """Why it ended: ``overflow``, ``cancelled`` or ``closed``; ``None`` while it is open."""
         if self._subscription:

@@ -5,10 +5,14 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core import Kind, Record
 from ..model import DispatchError, Observation
+from ..spi import Watch
+
+if TYPE_CHECKING:
+    from .runners import Runner
 
 __all__ = ("Actor", "Flight", "Intention", "park", "send_on")
 
@@ -63,12 +67,15 @@ class Flight:
 class Actor:
     """A supervisor or an operator that is under way.
 
-    :ivar job: the number of the job that it is about
+    :ivar job: the number of the job that it is about; 0 if it is about all
     :ivar offset: by how much its clock is wrong
     :ivar look: when its last look was begun
     :ivar found: what that look showed
     :ivar intention: what it has written last that it will do
     :ivar writing: a write that is under way
+    :ivar runner: the supervisor that runs and has sent it
+    :ivar idle: whether it stands where there is nothing to hear
+    :ivar watch: the watch that it hears
     """
 
     name: str
@@ -81,6 +88,9 @@ class Actor:
     writing: Callable[[], Awaitable[object]] | None = None
     answer: Any = None
     error: DispatchError | None = None
+    runner: "Runner | None" = None
+    idle: bool = False
+    watch: Watch | None = None
 
     @property
     def seen(self) -> Observation | None:

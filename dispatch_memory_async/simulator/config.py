@@ -54,7 +54,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What is drawn for a seed: the scheduler, the policy, and which faults there are and how often.
 
     Every number is the chance of a fault where it can strike, or the weight of a kind of step. Replies are lost by the
-    kind of the call: in some seeds those of one kind alone.
+    kind of the call: in some seeds those of one kind alone. Where ``runs`` is off, supervisors make single steps of any
+    job at any time; where it is on, they go by their agendas, and hear what they are told as often as ``listens`` says.
     """
 
     config: Config
@@ -81,6 +82,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     person_stops: float
     fenced_at_rest: bool
     native: bool
+    runs: bool
+    listens: float
+    poll: timedelta
+    concurrency: int
 
 
 CAUSES = (
@@ -97,6 +102,7 @@ GONE = (
     (Capability.CESSATION,),
     (Capability.HOLD, Capability.HOLD_RUNNING),
     (Capability.REQUEUE,),
+    (Capability.WATCH,),
     (Capability.CESSATION, Capability.HOLD, Capability.HOLD_RUNNING, Capability.REQUEUE),
 )
 """What is taken away from an adapter together."""
@@ -156,6 +162,7 @@ def drawn(config: SimConfig, rng: Random, focus: Mapping[str, Any]) -> Options:
         "evidence_window": timedelta(seconds=rng.choice((0, 60, 300))),
         "kill_wait": timedelta(seconds=rng.choice((0, 0, 30))),
         "cessation": Cessation(ceased=rng.random() < 0.2),
+        "watch_buffer": rng.choice((1, 1, 3, 64)),
     }
     skewed, storm = rng.random() < 0.4, rng.random() < 0.3
     options: dict[str, Any] = {
@@ -182,6 +189,10 @@ def drawn(config: SimConfig, rng: Random, focus: Mapping[str, Any]) -> Options:
         "person_stops": rng.choice((0.0, 0.05, 0.2)),
         "fenced_at_rest": rng.random() < 0.5,
         "native": rng.random() < 0.15,
+        "runs": rng.random() < 0.5,
+        "listens": rng.choice((0.05, 0.15, 0.3)),
+        "poll": timedelta(seconds=rng.choice((5, 30))),
+        "concurrency": rng.choice((1, 16)),
     }
     for name, chosen in focus.items():
         (options if name in options else settings)[name] = chosen

@@ -263,13 +263,15 @@ class SuccessesAre(Invariant):
 
 
 class DeadlinesHold(Invariant):
-    """CO-4: no act does anything that started after its deadline."""
+    """CO-4: no act does anything that started after its deadline, or that lands later than ``call_bound`` after it."""
 
     name = "I11"
 
     def landed(self, case: Case, flight: Flight, change: Change) -> None:
         if flight.started > flight.of.deadline:
             self.violated(f"{flight.call} does something, and started after its deadline")
+        if case.now - flight.started > case.options.config.call_bound:
+            self.violated(f"{flight.call} does something, and landed later than a call may")
 
 
 class ActsOnce(Invariant):

@@ -358,7 +358,7 @@ _ALL = (
 )
 
 
-CALM: dict[str, Any] = {"refused": 0.0, "reads_fail": 0.0, "conflict": 0.0, "ends_well": 0.02}
+CALM: dict[str, Any] = {"runs": False, "refused": 0.0, "reads_fail": 0.0, "conflict": 0.0, "ends_well": 0.02}
 LATE: dict[str, Any] = {
     **CALM,
     "given_up": 0.7,
@@ -370,7 +370,14 @@ LATE: dict[str, Any] = {
     "env": 0.15,
     "lost": frozenset[Capability](),
 }
-BUSY: dict[str, Any] = {"env": 0.35, "ends_well": 0.02, "clock": 0.1, "whole": 0.9, "lost": frozenset[Capability]()}
+BUSY: dict[str, Any] = {
+    "runs": False,
+    "env": 0.35,
+    "ends_well": 0.02,
+    "clock": 0.1,
+    "whole": 0.9,
+    "lost": frozenset[Capability](),
+}
 NODES: dict[str, Any] = {"cessation": Cessation(ceased=False)}
 HALF_A_MINUTE = timedelta(seconds=30)
 ALWAYS = Policy((Rule(causes=frozenset(Cause), action=Action.RESTART),))
@@ -428,6 +435,7 @@ FOCUS: dict[int, tuple[Shape, dict[str, Any]]] = {
             "whole": 0.9,
             "fenced_at_rest": True,
             "cessation": Cessation(ceased=True),
+            "runs": False,
         },
     ),
 }

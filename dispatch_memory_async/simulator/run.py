@@ -103,6 +103,8 @@ async def _simulate(config: SimConfig, protection: Protection | None) -> Result:
             world.note(Kind.VIOLATION, f"{ERROR}: {what}", job=world.concerned)
         finally:
             world.close()
+        truths = await world.backend.env.objects()
+        await world.backend.aclose()
         return Result(
             config=config,
             violations=violations,
@@ -110,5 +112,5 @@ async def _simulate(config: SimConfig, protection: Protection | None) -> Result:
             digest=digest_of(world.entries),
             counts=dict(sorted(world.counts.items())),
             records=tuple(case.record for case in world.cases if case.record),
-            truths=await world.backend.env.objects(),
+            truths=truths,
         )

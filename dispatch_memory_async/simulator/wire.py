@@ -1,9 +1,9 @@
 """The wire: how one actor reaches the scheduler and the records, with a park before, in and after each call."""
 
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from ulid import ULID
 
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ("Ledger", "Probe")
 
+T = TypeVar("T")
+
 
 class Ledger:
     """The records, as one actor reaches them."""
@@ -62,10 +64,13 @@ class Ledger:
         return await self._write(write)
 
     async def list(self) -> tuple[ULID, ...]:
-        return await self._world.records.list()
+        await park()
+        jobs = await self._world.records.list()
+        await park()
+        return jobs
 
-    def watch(self) -> AbstractAsyncContextManager[AsyncIterator[ULID]]:
-        return self._world.records.watch()
+    def watch(self) -> "Told":
+        return Told(self._actor)
 
     async def _write(self, write: Callable[[], Coroutine[Any, Any, Record]]) -> Record:
         world, actor = self._world, self._actor
@@ -88,6 +93,73 @@ class Ledger:
         return kept
 
 
+class Told:
+    """What the records tell a supervisor that runs: the jobs that are written, each once however often."""
+
+    def __init__(self, actor: Actor) -> None:
+        self._actor = actor
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ULID:
+        assert self._actor.runner  # noqa: S101  # nobody else listens
+        written = self._actor.runner.written
+        await _until(self._actor, lambda: bool(written))
+        job_id = next(iter(written))
+        del written[job_id]
+        return job_id
+
+
+class Ear:
+    """A watch as one actor hears it: in its own time, so that it can fall behind."""
+
+    def __init__(self, world: "World", actor: Actor) -> None:
+        self._world, self._actor = world, actor
+        self._watch = world.backend.watch()
+
+    @property
+    def synced(self) -> bool:
+        return self._watch.synced
+
+    @property
+    def closed_by(self) -> Literal["overflow", "cancelled", "closed"] | None:
+        return self._watch.closed_by
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Observation:
+        await _until(self._actor, lambda: bool(self._watch.behind or self._watch.closed_by))
+        try:
+            seen = await anext(self._watch)
+        except StopAsyncIteration:
+            self._world.note(Kind.FAULT, f"the watch ends by {self.closed_by}", self._actor)
+            raise
+        self._world.note(
+            Kind.CALL, f"hears of submission {seen.submission}: {_seen((seen,))}", self._actor, int(seen.job_id)
+        )
+        return seen
+
+    async def __aenter__(self) -> Self:
+        await self._watch.__aenter__()
+        self._actor.watch = self
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        await self._watch.aclose()
+
+
 class Probe:
     """The scheduler, as one actor reaches it. A reading is made in one moment."""
 
@@ -96,41 +168,57 @@ class Probe:
         self._backend = world.backend
 
     async def capabilities(self) -> Capabilities:
-        return self._world.capabilities
+        return await self._read("capabilities", self._backend.capabilities)
 
     async def aclose(self) -> None:
         pass
 
     async def get(self, ref: Ref) -> Observation:
-        return await self._backend.get(ref)
+        return await self._read("get", lambda: self._backend.get(ref))
 
     async def compile_policy(self, policy: Policy) -> NativePolicy:
-        return await self._backend.compile_policy(policy)
+        return await self._read("compile_policy", lambda: self._backend.compile_policy(policy))
 
     async def find(self, job_id: ULID) -> tuple[Observation, ...]:
-        await self._before_reading("find")
-        self._actor.look = self._world.moment()
-        self._actor.found = await self._backend.find(job_id)
-        self._world.note(Kind.CALL, f"looks, and sees {_seen(self._actor.found)}", self._actor)
-        await self._world.observe()
-        await park()
-        return self._actor.found
+        def look() -> Coroutine[Any, Any, tuple[Observation, ...]]:
+            self._actor.look = self._world.moment()
+            return self._backend.find(job_id)
+
+        def says(found: tuple[Observation, ...]) -> str:
+            self._actor.found = found
+            return f"looks, and sees {_seen(found)}"
+
+        return await self._read("find", look, says)
+
+    async def find_many(self, job_ids: Sequence[ULID]) -> Mapping[ULID, tuple[Observation, ...]]:
+        return await self._read("find_many", lambda: self._backend.find_many(job_ids), lambda _: "looks at all jobs")
+
+    def watch(self) -> Ear:
+        return Ear(self._world, self._actor)
 
     async def cessation(self, what: Ref | ULID) -> Cessation:
         self._able(Capability.CESSATION)
-        await self._before_reading("cessation")
-        said = await self._backend.cessation(what)
-        self._world.note(Kind.CALL, f"asks, and all has ceased: {'yes' if said.ceased else 'no'}", self._actor)
-        await self._world.observe()
-        await park()
-        return said
+        return await self._read(
+            "cessation",
+            lambda: self._backend.cessation(what),
+            lambda said: f"asks, and all has ceased: {'yes' if said.ceased else 'no'}",
+        )
 
-    async def _before_reading(self, call: str) -> None:
-        await park()
+    async def _read(
+        self, call: str, make: Callable[[], Coroutine[Any, Any, T]], says: Callable[[T], str] | None = None
+    ) -> T:
+        """Make a call that changes nothing: it is not answered, or is answered by what is so in one moment."""
         world = self._world
+        await park()
         if world.chance(world.options.reads_fail):
             world.note(Kind.FAULT, f"{call} is not answered", self._actor)
             raise world.rng.choice((UnavailableError, OutcomeUnknownError))(f"{call}: no answer")
+        answer = await make()
+        if says:
+            world.note(Kind.CALL, says(answer), self._actor)
+        await world.observe()
+        await park()
+        return answer
 
     def _able(self, capability: Capability) -> None:
         if capability in self._world.options.lost:
@@ -191,6 +279,15 @@ class Probe:
         if flight.error:
             raise flight.error
         return flight.reply
+
+
+async def _until(actor: Actor, there: Callable[[], bool]) -> None:
+    """Stand still, at least once, until there is something."""
+    await park()
+    while not there():
+        actor.idle = True
+        await park()
+    actor.idle = False
 
 
 def _seen(found: tuple[Observation, ...]) -> str:

@@ -46,6 +46,7 @@ from .actors import Actor, Flight, Intention, send_on
 from .case import FOREIGN, Begun, Case, Change, Deed
 from .config import Options, SimConfig, drawn
 from .invariants import INVARIANTS, ViolationError, effective
+from .runners import Runner
 from .trace import BEGINNING, Entry, Kind
 from .wire import Ledger, Probe
 
@@ -86,6 +87,7 @@ class World:
         ]
         self.capabilities: Capabilities
         self.actors: list[Actor] = []
+        self.runners: list[Runner] = []
         self.entries: list[Entry] = []
         self.counts: Counter[str] = Counter()
         self.step: int = 0
@@ -107,6 +109,14 @@ class World:
         self._moment += 1
         return self._moment
 
+    def elapsed(self) -> float:
+        """How many seconds the run has taken in its own time."""
+        return (self.now - BEGINNING).total_seconds()
+
+    def clock(self, offset: timedelta) -> Callable[[], datetime]:
+        """A clock that is wrong by so much."""
+        return lambda: self.now + offset
+
     def chance(self, of: float) -> bool:
         """Whether a fault strikes."""
         return self.faults and of > 0 and self.rng.random() < of
@@ -116,7 +126,8 @@ class World:
         if kind is Kind.FAULT:
             self.counts[f"fault: {what}"] += 1
         at = (self.now - BEGINNING) // MICROSECOND
-        self.entries.append(Entry(self.step, at, actor.job if actor else job, actor.name if actor else "", kind, what))
+        who = actor.name if actor else ""
+        self.entries.append(Entry(self.step, at, job or (actor.job if actor else 0), who, kind, what))
 
     def case_of(self, actor: Actor) -> Case:
         """The case that an actor is about."""
@@ -124,17 +135,19 @@ class World:
 
     # actors
 
-    def actor(self, role: str, case: Case, offset: timedelta) -> tuple[Actor, Operator, Supervisor]:
-        """Another actor about a job, with what it needs."""
+    def actor(self, role: str, job: int, offset: timedelta = timedelta(0)) -> Actor:
+        """Another actor, about a job or, with 0, about all."""
         self._serial += 1
-        actor = Actor(f"{role} {self._serial}", case.number, offset)
-        ledger, probe = Ledger(self, actor), Probe(self, actor)
+        return Actor(f"{role} {self._serial}", job, offset)
 
-        def clock() -> datetime:
-            return self.now + offset
+    def supervisor(self, actor: Actor) -> Supervisor:
+        """A supervisor by which an actor acts."""
+        return Supervisor(Probe(self, actor), Ledger(self, actor), clock=self.clock(actor.offset))
 
-        supervisor = Supervisor(probe, ledger, clock=clock)
-        return actor, Operator(ledger, supervisor, clock=clock, poll=timedelta(0)), supervisor
+    def operator(self, actor: Actor) -> Operator:
+        """An operator by which an actor acts."""
+        clock = self.clock(actor.offset)
+        return Operator(Ledger(self, actor), self.supervisor(actor), clock=clock, poll=timedelta(0))
 
     def begin(self, actor: Actor, coroutine: Coroutine[Any, Any, Any], what: str = "") -> None:
         """Let an actor stand at its beginning."""
@@ -143,22 +156,24 @@ class World:
         self.note(Kind.ACTOR, f"begins{what and f': {what}'}", actor)
 
     async def advance(self, actor: Actor, parks: int = ENOUGH) -> None:
-        """Send an actor on, at most so many parks."""
-        self.concerned = actor.job
+        """Send an actor on, at most so many parks, as long as there is anything for it to do."""
+        self.concerned = actor.job or self.concerned
         for _ in range(parks):
             if actor.coroutine is None:
                 return
             try:
                 end = await send_on(actor.coroutine)
                 if end is None:
+                    if actor.idle:
+                        return
                     continue
                 actor.answer = end.value
             except TOLD as error:
-                if actor.name.startswith("supervisor"):
+                if not actor.name.startswith(("operator", "submitter")):
                     raise
                 actor.error = error
             actor.coroutine = None
-            self.actors.remove(actor)
+            self.gone(actor)
             self.note(Kind.ACTOR, f"ends{f', {actor.error}' if actor.error else ''}", actor)
 
     def close(self) -> None:
@@ -167,13 +182,29 @@ class World:
             if actor.coroutine is not None:
                 actor.coroutine.close()
 
+    def gone(self, actor: Actor) -> None:
+        """An actor has ended."""
+        self.actors.remove(actor)
+        if actor.runner:
+            actor.runner.limits.pop(actor, None)
+
     async def crash(self, actor: Actor) -> None:
+        """End an actor where it stands, and if a supervisor that runs has sent it, all that it has sent."""
+        runner = actor.runner
+        for each in [each for each in self.actors if each is actor or (runner and each.runner is runner)]:
+            await self.break_off(each, "crashes")
+        if runner:
+            self.runners.remove(runner)
+
+    async def break_off(self, actor: Actor, why: str) -> None:
         """End an actor where it stands. A write that is under way may be done all the same."""
         if actor.coroutine is not None:
             actor.coroutine.close()
             actor.coroutine = None
-        self.actors.remove(actor)
-        self.note(Kind.FAULT if self.faults else Kind.ACTOR, "crashes", actor)
+        if actor.watch:
+            await actor.watch.aclose()
+        self.gone(actor)
+        self.note(Kind.FAULT if self.faults else Kind.ACTOR, why, actor)
         if actor.writing and self.chance(0.5):
             with suppress(DispatchError):
                 await actor.writing()
@@ -233,6 +264,8 @@ class World:
         """A record was written."""
         case = self.case_of(actor)
         self.concerned = case.number
+        for runner in self.runners:
+            runner.written[case.job.id] = None
         before, case.record = case.record, record
         if before is None:
             return
@@ -326,8 +359,9 @@ class World:
         self.capabilities = await self.backend.capabilities()
         for case in self.cases:
             self.rng = self._drawing_of(f"job {case.number}")
-            actor, operator, _ = self.actor("submitter", case, timedelta(0))
-            self.begin(actor, operator.submit(case.job, self.options.policy, native=self.options.native), "submit")
+            actor = self.actor("submitter", case.number)
+            submitted = self.operator(actor).submit(case.job, self.options.policy, native=self.options.native)
+            self.begin(actor, submitted, "submit")
             await self.advance(actor)
             await self.stored(case)
         over, stop_at = 0, config.stop_at
@@ -360,25 +394,51 @@ class World:
 
     async def _bring_on(self) -> None:
         options, rng = self.options, self.rng
-        busy = [actor for actor in self.actors if actor.name.startswith("supervisor")]
         if self.actors and self.chance(options.crash):
             await self.crash(rng.choice(self.actors))
             return
-        if len(busy) < options.supervisors and (not self.actors or rng.random() < 0.5):
-            offset = options.offsets[self._serial % len(options.offsets)]
-            case = rng.choice(self.cases)
-            actor, _, supervisor = self.actor("supervisor", case, offset)
-            self.begin(actor, supervisor.step(case.job.id))
-        else:
-            actor = rng.choice(self.actors)
-        await self.advance(actor, ENOUGH if rng.random() < options.whole else rng.choice((1, 3, 5, 8, 13)))
+        actor = await self._of_runners() if options.runs else self._of_steps()
+        if actor:
+            await self.advance(actor, ENOUGH if rng.random() < options.whole else rng.choice((1, 3, 5, 8, 13)))
+
+    def _of_steps(self) -> Actor:
+        """Who is sent on, where supervisors make single steps."""
+        options, rng = self.options, self.rng
+        busy = [actor for actor in self.actors if actor.name.startswith("supervisor")]
+        if self.actors and (len(busy) >= options.supervisors or rng.random() >= 0.5):
+            return rng.choice(self.actors)
+        offset = options.offsets[self._serial % len(options.offsets)]
+        actor = self.actor("supervisor", rng.choice(self.cases).number, offset)
+        self.begin(actor, self.supervisor(actor).step(self.case_of(actor).job.id))
+        return actor
+
+    async def _of_runners(self) -> Actor | None:
+        """Who is sent on, where supervisors run; nobody, if nothing is due."""
+        options, rng = self.options, self.rng
+        if not self.runners or (len(self.runners) < options.supervisors and rng.random() < 0.1):
+            self.runners.append(Runner(self, options.offsets[self._serial % len(options.offsets)]))
+            self.runners[-1].begin()
+        runner = rng.choice(self.runners)
+        if rng.random() < options.listens:
+            return rng.choice(runner.ears)
+        busy = [actor for actor in self.actors if not (actor.runner and actor in actor.runner.ears)]
+        if not busy or rng.random() < 0.3:
+            return rng.choice(sent) if (sent := runner.take()) else None
+        actor = rng.choice(busy)
+        if actor.runner and actor.runner.limits[actor][0] <= self.now:
+            _, given_up = actor.runner.limits[actor]
+            await self.break_off(actor, "is given up after so long")
+            given_up()
+            return None
+        return actor
 
     async def _ask(self, case: Case) -> None:
         """A person asks for something."""
         rng, mine = self.rng, case.job.id
         if sum(each.name.startswith("operator") for each in self.actors) > 2:
             return
-        actor, operator, _ = self.actor("operator", case, self.options.offsets[0])
+        actor = self.actor("operator", case.number, self.options.offsets[0])
+        operator = self.operator(actor)
         draw = rng.random()
         if draw < self.options.person_stops:
             self.begin(actor, operator.stop(mine, "ann", "enough"), "stop")
@@ -442,28 +502,15 @@ class World:
         self.rng = self._drawing_of("rest")
         self.step = self.config.steps + 1
         self.note(Kind.PHASE, "faults stop")
-        for actor in [*self.actors]:
-            await self.crash(actor)
+        runner = self.runners[0] if self.runners else None  # it goes on as it is: it must have forgotten nothing
+        while others := [actor for actor in self.actors if not runner or actor.runner is not runner]:
+            await self.crash(others[0])
         await self.move(60)
         statuses: dict[int, Status] = {}
-        turn = still = restless = 0
-        while still <= STILL:
-            changed: list[Case] = []
-            for case in self.cases:
-                await self._calm(case)
-                if await self._settle(case, statuses):
-                    changed.append(case)
-            if all(status.verdict for status in statuses.values()):
-                break
-            still, restless = (0, restless + 1) if changed else (still + 1, restless)
-            if restless > self.config.quiet:
-                open_ones = (each for each in changed if each.record and not each.record.verdict)
-                self.concerned = next(open_ones, changed[0]).number
-                whys = "; ".join(f"job {each.number}: {statuses[each.number]}" for each in changed)
-                raise ViolationError("I15", f"it never comes to rest: {whys}")
-            await self.move(1 if changed and turn % 3 else 40)  # what is refused is tried again later
-            turn += 1
+        await self._calm_down(runner, statuses)
         for case in self.cases:
+            if await self._settle(case, statuses) and runner:
+                raise ViolationError("I15", f"nobody comes back to it, and there is something to do: {case.record}")
             status = statuses[case.number]
             await self.stored(case)
             self.counts[f"rest {status.waiting_for}"] += 1
@@ -471,11 +518,50 @@ class World:
             for invariant in INVARIANTS:
                 invariant.rested(case, status)
 
+    async def _calm_down(self, runner: Runner | None, statuses: dict[int, Status]) -> None:
+        """Go on until nothing has changed for long, or there is nothing left to do."""
+        turn = still = restless = 0
+        while True:
+            before = [case.record for case in self.cases]
+            for case in self.cases:
+                await self._calm(case)
+                if not runner:
+                    await self._settle(case, statuses)
+            if runner:
+                await self._let_run(runner)
+            changed = [case for case, record in zip(self.cases, before, strict=True) if case.record is not record]
+            still, restless = (0, restless + 1) if changed else (still + 1, restless)
+            if still > STILL or all(case.record and case.record.verdict for case in self.cases):
+                break
+            if restless > self.config.quiet:
+                await self._accuse(changed, statuses)
+            await self.move(1 if changed and turn % 3 else 40)  # what is refused is tried again later
+            turn += 1
+
+    async def _accuse(self, restless: list[Case], statuses: dict[int, Status]) -> None:
+        """Say which jobs do not come to rest."""
+        for case in restless:
+            await self._settle(case, statuses)
+        whys = "; ".join(f"job {each.number}: {statuses[each.number]}" for each in restless)
+        open_ones = (each for each in restless if each.record and not each.record.verdict)
+        self.concerned = next(open_ones, restless[0]).number
+        raise ViolationError("I15", f"it never comes to rest: {whys}")
+
+    async def _let_run(self, runner: Runner) -> None:
+        """Let a supervisor hear what there is to hear, and bring on what is due, until it waits."""
+        for _ in range(ENOUGH):
+            sent = runner.take()
+            for actor in [actor for actor in self.actors if actor.runner is runner]:
+                await self.advance(actor)
+            if not sent:
+                return
+        raise ViolationError("I15", "a supervisor that runs never waits")
+
     async def _settle(self, case: Case, statuses: dict[int, Status]) -> bool:
         """One step of a supervisor; the answer is whether it wrote anything."""
-        actor, _, supervisor = self.actor("supervisor", case, timedelta(0))
+        actor = self.actor("supervisor", case.number)
         before, self.concerned = case.record, case.number
-        self.begin(actor, supervisor.step(case.job.id))
+        self.begin(actor, self.supervisor(actor).step(case.job.id))
         await self.advance(actor)
         statuses[case.number] = actor.answer
         return case.record is not before

@@ -27,10 +27,22 @@ from dispatch_memory_async import (
     Rule,
     Shape,
     State,
+    Support,
+    Tristate,
     UnavailableError,
+    UnmatchedPolicy,
     UnsupportedError,
 )
-from dispatch_memory_async.core import MemoryRecords, Observer, Operator, Record, Status, Supervisor, WaitingFor
+from dispatch_memory_async.core import (
+    ConflictError,
+    MemoryRecords,
+    Observer,
+    Operator,
+    Record,
+    Status,
+    Supervisor,
+    WaitingFor,
+)
 from dispatch_memory_async.memory.watch import MemoryWatch
 from tests.support import MINUTE, SECOND, T0, job, loop_clock, run_virtually, ulid
 
@@ -463,6 +475,60 @@ def test_a_record_that_cannot_be_read_keeps_no_other_job_waiting(loop: str, shap
         await submitted(world, 1, 2)
         async with running(world):
             await world.until(waits, 2)
+
+    virtually(loop, main)
+
+
+class Racing(MemoryRecords):
+    """The first write that says a hold is in force loses a race."""
+
+    raced = False
+
+    async def put(self, record: Record, if_version: int) -> Record:
+        if record.hold and record.hold.acked and not self.raced:
+            self.raced = True
+            raise ConflictError("another write came first")
+        return await super().put(record, if_version)
+
+
+def test_who_has_lost_a_race_looks_again(loop: str, shape: Shape) -> None:
+    """CO-1: at once, though nobody tells that the record was written; the next poll is a day away."""
+
+    async def main() -> None:
+        world = World(shape)
+        world.records = records = Racing()
+        world.supervisor = Supervisor(world.adapter, world.records, clock=loop_clock, poll=timedelta(days=1))
+        world.observer = Observer(world.adapter, world.records, clock=loop_clock)
+        await world.records.create(Record(job=job(), policy=Policy((), UnmatchedPolicy.HOLD)))
+        async with running(world):
+            await world.until(waits)
+            await world.env.run(await world.ref())
+            await anyio.sleep(1)
+            await world.env.finish(await world.ref(), 1)
+            await anyio.sleep(1)
+            record = await records.get(ulid(1))
+            assert (records.raced, record.hold and record.hold.acked) == (True, True)
+
+    virtually(loop, main)
+
+
+def test_a_policy_that_is_not_compiled_yet_waits_for_an_answer(loop: str, shape: Shape) -> None:
+    """4.1: as for every other call, it is made again when the scheduler answers; and a single step raises nothing."""
+
+    async def main() -> None:
+        native = {Action.RESTART: Support(value=Tristate.YES)}
+        backend = Backend(Config(shape=shape, rules=native, native=native), clock=loop_clock)
+        world = World(shape, lambda _: backend)
+        await backend.env.fail_calls("compile_policy", UnavailableError("not now"), times=2)
+        operator = Operator(world.records, Supervisor(backend, world.records, clock=loop_clock))
+        status = await operator.submit(job(), AGAIN, native=True)
+        assert (status.waiting_for, status.in_flight, len(await backend.find(ulid(1)))) == (WaitingFor.LOOK, None, 0)
+        world.supervisor = Supervisor(backend, world.records, clock=loop_clock)
+        async with running(world):
+            await anyio.sleep(4)
+            assert not await backend.find(ulid(1))
+            await anyio.sleep(2)
+            assert len(await backend.find(ulid(1))) == 1
 
     virtually(loop, main)
 

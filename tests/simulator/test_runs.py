@@ -8,18 +8,19 @@ import sys
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from random import Random
 from typing import Any
 
 import anyio
 import pytest
 
-from dispatch_memory_async import Action, Cause, InvalidError, Policy, Ref, Rule, Shape, UnmatchedPolicy
+from dispatch_memory_async import Action, Capability, Cause, InvalidError, Policy, Ref, Rule, Shape, UnmatchedPolicy
 from dispatch_memory_async.core import MemoryRecords, Record, next_step
 from dispatch_memory_async.core.absorbing import _follow  # pyright: ignore[reportPrivateUsage]
 from dispatch_memory_async.core.acts import _charged  # pyright: ignore[reportPrivateUsage]
+from dispatch_memory_async.core.agenda import Agenda
 from dispatch_memory_async.core.steps import decide
+from dispatch_memory_async.following import Resubscribing
 from dispatch_memory_async.model.base import altered
 from dispatch_memory_async.simulator import Kind, Result, SimConfig, Violation, explain, report, shrink, simulate, world
 from dispatch_memory_async.simulator.config import CALLS, drawn
@@ -69,6 +70,7 @@ def test_the_runs_get_somewhere(shape: Shape) -> None:
     faults = (
         *("start is refused", "start is given up while it is under way", "the reply of start is lost", "crashes"),
         *("find is not answered", "another write comes first", "start never arrives"),
+        *("the watch ends by overflow", "is given up after so long"),
     )
     assert {f"fault: {fault}" for fault in faults} <= counts.keys()
 
@@ -186,10 +188,58 @@ def test_unknown_is_what_nobody_could_know(shape: Shape, change: str, words: str
     assert (violation.invariant, words in violation.what) == ("I9", True)
 
 
+NO_SWEEP: Change = (Agenda.sweep, "if now <", "if True or now <")
+NOT_AGAIN: Change = (Resubscribing.__anext__, "self._watch = None\n", "raise\n")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param((NO_SWEEP, NOT_AGAIN), id="no watch after an overflow"),
+        pytest.param((NO_SWEEP, (Agenda.told, "if known and", "if False and")), id="deaf"),
+        pytest.param(((Agenda.written, "self._due.setdefault(job_id, False)", "pass"),), id="records are not heard"),
+        pytest.param(((Agenda.made, "if step.until:", "if False:"),), id="no alarm"),
+        pytest.param(((Agenda.passed, "self._taken[job_id] or", ""),), id="seen before"),
+        pytest.param(((Agenda.passed, "    del self._taken[job_id]\n", ""),), id="taken for ever"),
+        pytest.param(((Agenda.take, "self._due.pop(job_id)", "self._due[job_id]"),), id="always due"),
+    ],
+)
+def test_a_job_that_nobody_comes_back_to_is_found(changes: tuple[Change, ...]) -> None:
+    """SIM-4, 04b 3.2: a supervisor that runs must miss nothing, also where its watch overflows."""
+    seeds = (SimConfig(seed=seed, shape=shape, supervisors=3) for seed in range(100) for shape in Shape)
+    runs = (_played(config, RUNS, *changes) for config in seeds)
+    assert next(result.violations[0] for result in runs if result.violations).invariant == "I15"
+
+
+def test_the_watch_alone_is_enough_and_so_is_the_poll(shape: Shape) -> None:
+    """4.1, WA-4: with a watch that overflows at once and no look at all jobs; and with no watch after an overflow."""
+    for changes in ((NO_SWEEP,), (NOT_AGAIN,)):
+        overflows = 0
+        for seed in range(40):
+            result = _played(SimConfig(seed=seed, shape=shape), RUNS, *changes)
+            assert not result.violations, f"{shape} {seed}: {result.violations[0]}"
+            overflows += result.counts.get("fault: the watch ends by overflow", 0)
+        assert overflows > 5
+
+
+def test_an_act_that_lands_too_late_is_told(shape: Shape) -> None:
+    """SIM-3, I11: an act lands within ``call_bound`` of its start."""
+    late = (World.move, "if each.started + bound <= until", "if False")
+    focus = {"given_up": 0.7, "landing": 0.02, "dropped": 0.0}
+    runs = [_played(SimConfig(seed=seed, shape=shape), focus, late) for seed in range(40)]
+    assert any("landed later than a call may" in str(violation) for result in runs for violation in result.violations)
+
+
+RUNS: dict[str, Any] = {"runs": True, "watch_buffer": 1, "lost": frozenset[Capability]()}
+
+
+def _played(config: SimConfig, focus: dict[str, Any], *changes: Change) -> Result:
+    return anyio.run(_simulate, config, Protection(99, "any", changes, focus=focus))
+
+
 def _first(shape: Shape, focus: dict[str, Any], change: Change) -> Violation:
     """The first violation of a few seeds, with the core changed so."""
-    mutant = Protection(99, "any", (change,), focus=focus)
-    runs = (anyio.run(_simulate, SimConfig(seed=seed, shape=shape), mutant) for seed in range(20))
+    runs = (_played(SimConfig(seed=seed, shape=shape), focus, change) for seed in range(20))
     return next(result.violations[0] for result in runs if result.violations)
 
 
@@ -239,7 +289,7 @@ def test_a_call_without_an_intent_is_laid_to_its_job() -> None:
 
     async def played() -> None:
         there = World(SimConfig(seed=0, jobs=2), {"refused": 0.0})
-        actor, _, _ = there.actor("supervisor", there.cases[1], timedelta(0))
+        actor = there.actor("supervisor", 2)
         there.begin(actor, Probe(there, actor).stop(Ref(name="dj", id="1", submitted_at=None)))
         with pytest.raises(ViolationError, match="I12: stop has no stored intent"):
             await there.advance(actor)
