@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..core import Kind, Record
-from ..model import DispatchError, Observation
+from ..model import DispatchError, Observation, Ref
 from ..spi import Watch
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class Intention:
     id: int
     kind: Kind
     submission: int
+    ref: Ref | None
     instance: int | None
     deadline: datetime
     record: Record

@@ -298,7 +298,7 @@ class ActsOnce(Invariant):
         if of.kind in (Kind.START, Kind.REQUEUE):
             return True
         for place, truth in enumerate(case.truths):
-            if truth.submission == of.submission and truth.gone_at is None and truth.state in LIVE:
+            if truth.ref == of.ref and truth.gone_at is None and truth.state in LIVE:
                 if not case.untouched(place, of.look):
                     return False
                 match of.kind:

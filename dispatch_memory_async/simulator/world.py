@@ -272,7 +272,9 @@ class World:
         self.note(Kind.RECORD, f"writes {_differences(before, record)}", actor)
         if record.intent and (before.intent is None or before.intent.id != record.intent.id):
             of = record.intent
-            actor.intention = Intention(of.id, of.kind, of.submission, of.instance, of.deadline, record, actor.look)
+            actor.intention = Intention(
+                *(of.id, of.kind, of.submission, of.ref, of.instance, of.deadline), record, actor.look
+            )
             self.counts[f"intent {of.kind}"] += 1
         hold = record.in_force
         if hold and hold.acked and not (before.hold and before.hold.acked):

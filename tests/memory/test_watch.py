@@ -340,6 +340,22 @@ async def test_what_was_taken_makes_room_wa_3(shape: Shape) -> None:
     assert numbers(seen) == list(range(1, 21))
 
 
+async def test_how_far_it_is_behind(shape: Shape) -> None:
+    """WA-1, WA-3: of the snapshot, of the changes, and of what an ended watch still gives."""
+    b = backend(shape, Clock(), watch_buffer=2)
+    await started(b, 1, 2)
+    watch = b.watch()
+    assert watch.behind == 0
+    await anext(watch)
+    assert watch.behind == 1
+    await started(b, 3, 4)
+    assert watch.behind == 3
+    await started(b, 5)
+    assert (watch.closed_by, watch.behind) == ("overflow", 3)
+    assert numbers(await rest_of(watch)) == [2, 3, 4]
+    assert watch.behind == 0
+
+
 async def test_the_snapshot_does_not_count_wa_3(shape: Shape) -> None:
     b = backend(shape, Clock(), watch_buffer=1)
     await started(b, *range(1, 11))

@@ -43,6 +43,19 @@ def test_no_seed_breaks_an_invariant(shape: Shape, first: int) -> None:
         assert not result.violations, f"{shape} {seed}: {result.violations[0]}"
 
 
+@pytest.mark.parametrize(
+    ("shape", "seed"),
+    [
+        (Shape.KUBEFLOW, 240),  # a step that had lost a race was not made again
+        (Shape.KUBEFLOW, 9),  # a policy that was not compiled, for lack of an answer, was an error
+        (Shape.SLURM, 305),  # a stop of before a requeue was held against a later one, though it could stop nothing
+    ],
+)
+def test_what_broke_an_invariant_once_breaks_none(shape: Shape, seed: int) -> None:
+    """SIM-3: the seeds that have found something."""
+    assert not simulate(SimConfig(seed=seed, shape=shape, supervisors=3)).violations
+
+
 def test_several_jobs_share_a_scheduler(shape: Shape) -> None:
     """SIM-5: job ids wrap among four jobs, and each comes to rest."""
     for seed in range(15):

@@ -4,6 +4,7 @@ A real Slurm looks at its queue every few seconds, the model at once: so orders 
 one side.
 """
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from importlib.resources import files
 
@@ -11,7 +12,7 @@ import pytest
 
 from dispatch_memory_async import Cause
 from dispatch_memory_async.cli.record import Run, read
-from dispatch_memory_async.simulator.cluster import Cluster, Queueing, Work, run_workload
+from dispatch_memory_async.simulator.cluster import Cluster, Queueing, Work, run_workload, running
 from tests.support import SECOND
 
 from .support import NEVER, again
@@ -84,6 +85,42 @@ async def test_the_preemption_that_was_recorded() -> None:
         assert execution.cause is recorded.cause is Cause.PREEMPTED
         assert recorded.end
         assert apart(execution.ended, recorded.end) == 0
+
+
+@pytest.fixture
+def two_nodes_fail_after_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(_: Cluster, node: int) -> Iterator[timedelta]:
+        return iter([10 * SECOND] if node < 2 else [])
+
+    monkeypatch.setattr(running, "failures", failing)
+
+
+@pytest.mark.usefixtures("two_nodes_fail_after_ten_seconds")
+async def test_the_lost_nodes_that_were_recorded() -> None:
+    """SIM-9: two jobs whose nodes are lost, and given up after 36 seconds; one was requeued, the other was not.
+
+    When the nodes were silent is in no record: `SlurmdTimeout` and the cycle of pings came to 26 seconds there.
+    """
+    lost, kept = HISTORY[1027], HISTORY[1028]
+    begin = lost[0].submit
+    workload = [
+        Work(number=runs[0].job, submit=timedelta(0), nodes=1, runtime=90 * SECOND, requested=90 * SECOND)
+        for runs in (lost, kept)
+    ]
+    cluster = Cluster(nodes=3, detection=26 * SECOND, fence=timedelta(0))
+    requeued = (await run_workload(workload, cluster, again(Cause.NODE_LOST))).jobs[0].executions
+    ended = (await run_workload(workload, cluster, NEVER)).jobs[1].executions
+    assert len(requeued) == len(lost) == 2
+    assert len(ended) == len(kept) == 1
+    for execution, run in ((requeued[0], lost[0]), (ended[0], kept[0])):
+        assert execution.cause is run.cause is Cause.NODE_LOST
+        assert run.start
+        assert run.end
+        assert (execution.began, execution.ended) == (run.start - begin, run.end - begin)
+    # it may begin again once it is given up; there it waited for its credential, and for the scheduler's next look
+    assert lost[1].submit - begin == requeued[1].began
+    assert lost[1].start
+    assert requeued[1].began <= lost[1].start - begin
 
 
 def apart(here: timedelta | None, there: datetime) -> float:
