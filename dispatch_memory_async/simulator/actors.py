@@ -2,17 +2,16 @@
 
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from ulid import ULID
 
 from ..core import Kind, Record
 from ..model import DispatchError, Observation, Ref
 from ..spi import Watch
-
-if TYPE_CHECKING:
-    from .runners import Runner
 
 __all__ = ("Actor", "Flight", "Intention", "park", "send_on")
 
@@ -75,7 +74,10 @@ class Actor:
     :ivar intention: what it has written last that it will do
     :ivar writing: a write that is under way
     :ivar runner: the supervisor that runs and has sent it
+    :ivar hears: whether it hears what its supervisor is told
     :ivar idle: whether it stands where there is nothing to hear
+    :ivar limit: until when its supervisor waits for it, and what it does then
+    :ivar written: the jobs whose records were written, and that it has not been told of yet
     :ivar watch: the watch that it hears
     """
 
@@ -89,8 +91,11 @@ class Actor:
     writing: Callable[[], Awaitable[object]] | None = None
     answer: Any = None
     error: DispatchError | None = None
-    runner: "Runner | None" = None
+    runner: object = None
+    hears: bool = False
     idle: bool = False
+    limit: tuple[datetime, Callable[[], None]] | None = None
+    written: dict[ULID, None] = field(default_factory=dict[ULID, None])
     watch: Watch | None = None
 
     @property

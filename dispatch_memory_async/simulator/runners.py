@@ -4,7 +4,7 @@ What one of them does at the same time is an actor each: its two ears, a look at
 """
 
 from collections.abc import Callable, Coroutine, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -32,9 +32,7 @@ class Runner:
 
     :param offset: by how much its clock is wrong
     :ivar agenda: what is due
-    :ivar ears: those who hear what it is told
-    :ivar written: the jobs whose records were written, and that it has not been told of yet
-    :ivar limits: those whom it waits for, until when, and what it does then
+    :ivar ears: those who hear what it is told, of the records first
     """
 
     def __init__(self, world: "World", offset: timedelta) -> None:
@@ -45,14 +43,18 @@ class Runner:
             clock=world.clock(offset), time=world.elapsed, poll=options.poll, concurrency=options.concurrency
         )
         self.ears: list[Actor] = []
-        self.written: dict[ULID, None] = {}
-        self.limits: dict[Actor, tuple[datetime, Callable[[], None]]] = {}
 
     def begin(self) -> None:
         """Listen to the records, and take up all jobs; and listen to the scheduler, if it tells of changes."""
         self.ears.append(self._send("reader", 0, self._read))
         if has(self._world.capabilities, Capability.WATCH):
             self.ears.append(self._send("listener", 0, self._listen))
+        for ear in self.ears:
+            ear.hears = True
+
+    def tell(self, job_id: ULID) -> None:
+        """A record was written: it hears of that in its own time."""
+        self.ears[0].written[job_id] = None
 
     def take(self) -> list[Actor]:
         """Let a look at all jobs begin, and whatever is due, as far as the agenda says so."""
@@ -60,11 +62,11 @@ class Runner:
         jobs = self.agenda.sweep()
         if jobs is not None:
             sent.append(self._send("sweeper", 0, partial(self._sweep, jobs)))
-            self.limits[sent[0]] = self._world.now + PATIENCE, self._not_swept
+            sent[-1].limit = self._world.now + PATIENCE, self._not_swept
         bound = 2 * PATIENCE + self._world.capabilities.call_bound
         for job_id in self.agenda.take():
             sent.append(self._send("supervisor", int(job_id), partial(self._bring_on, job_id)))
-            self.limits[sent[-1]] = self._world.now + bound, partial(self.agenda.failed, job_id)
+            sent[-1].limit = self._world.now + bound, partial(self.agenda.failed, job_id)
         return sent
 
     def _send(self, role: str, job: int, does: Callable[[Actor], Coroutine[Any, Any, None]]) -> Actor:

@@ -173,7 +173,7 @@ class World:
                     raise
                 actor.error = error
             actor.coroutine = None
-            self.gone(actor)
+            self.actors.remove(actor)
             self.note(Kind.ACTOR, f"ends{f', {actor.error}' if actor.error else ''}", actor)
 
     def close(self) -> None:
@@ -182,19 +182,11 @@ class World:
             if actor.coroutine is not None:
                 actor.coroutine.close()
 
-    def gone(self, actor: Actor) -> None:
-        """An actor has ended."""
-        self.actors.remove(actor)
-        if actor.runner:
-            actor.runner.limits.pop(actor, None)
-
     async def crash(self, actor: Actor) -> None:
         """End an actor where it stands, and if a supervisor that runs has sent it, all that it has sent."""
-        runner = actor.runner
-        for each in [each for each in self.actors if each is actor or (runner and each.runner is runner)]:
+        for each in [each for each in self.actors if each is actor or (actor.runner and each.runner is actor.runner)]:
             await self.break_off(each, "crashes")
-        if runner:
-            self.runners.remove(runner)
+        self.runners = [runner for runner in self.runners if runner is not actor.runner]
 
     async def break_off(self, actor: Actor, why: str) -> None:
         """End an actor where it stands. A write that is under way may be done all the same."""
@@ -203,7 +195,7 @@ class World:
             actor.coroutine = None
         if actor.watch:
             await actor.watch.aclose()
-        self.gone(actor)
+        self.actors.remove(actor)
         self.note(Kind.FAULT if self.faults else Kind.ACTOR, why, actor)
         if actor.writing and self.chance(0.5):
             with suppress(DispatchError):
@@ -265,7 +257,7 @@ class World:
         case = self.case_of(actor)
         self.concerned = case.number
         for runner in self.runners:
-            runner.written[case.job.id] = None
+            runner.tell(case.job.id)
         before, case.record = case.record, record
         if before is None:
             return
@@ -423,16 +415,15 @@ class World:
         runner = rng.choice(self.runners)
         if rng.random() < options.listens:
             return rng.choice(runner.ears)
-        busy = [actor for actor in self.actors if not (actor.runner and actor in actor.runner.ears)]
+        busy = [actor for actor in self.actors if not actor.hears]
         if not busy or rng.random() < 0.3:
             return rng.choice(sent) if (sent := runner.take()) else None
         actor = rng.choice(busy)
-        if actor.runner and actor.runner.limits[actor][0] <= self.now:
-            _, given_up = actor.runner.limits[actor]
-            await self.break_off(actor, "is given up after so long")
-            given_up()
-            return None
-        return actor
+        if actor.limit is None or self.now < actor.limit[0]:
+            return actor
+        await self.break_off(actor, "is given up after so long")
+        actor.limit[1]()
+        return None
 
     async def _ask(self, case: Case) -> None:
         """A person asks for something."""
