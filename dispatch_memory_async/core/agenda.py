@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import islice
 from math import inf
 from typing import NamedTuple
@@ -20,6 +20,7 @@ __all__ = ("Agenda", "Made")
 
 FIRST, LONGEST = timedelta(seconds=5), timedelta(minutes=1)
 """How long it waits at first, and at most, while the scheduler is unavailable."""
+FEW = 100
 MOMENT = 0.001
 """What is over after a moment is over a little later, in seconds."""
 
@@ -84,7 +85,9 @@ class Agenda:
         self._sweep_at = self._calm_at = -inf
         self.quiet_until: float = -inf
         """Until when the scheduler is left alone, as it did not answer."""
-        self._delay = self._first = min(self._poll, FIRST.total_seconds())
+        self._first = min(self._poll, FIRST.total_seconds())
+        self.delay: float = self._first
+        """For how many seconds."""
 
     # what makes a job due
 
@@ -100,8 +103,13 @@ class Agenda:
     def told(self, seen: Observation) -> None:
         """The scheduler tells of an object."""
         known = self._jobs.get(seen.job_id)
-        if known and _timeless((seen,))[0] not in known.objects:
+        looked_at = seen.job_id in self._taken  # perhaps before this
+        if looked_at or (known and _timeless((seen,))[0] not in known.objects):
             self.wake(seen.job_id)
+
+    def listening(self) -> None:
+        """From here on the scheduler tells of every change: what has changed before is to be looked at."""
+        self._sweep_at = -inf
 
     def sweep(self) -> list[ULID] | None:
         """The jobs that are to be looked at, as it is time to look at all; ``None`` if it is not."""
@@ -133,7 +141,10 @@ class Agenda:
         return batch
 
     def passed(self, record: Record) -> bool:
-        """Whether there is nothing to do for one that was taken, as its record says when it is read."""
+        """Whether there is nothing to do for one that was taken, as its record says when it is read.
+
+        Then that was all; one with a verdict never comes again.
+        """
         job_id = record.job.id
         if record.verdict:
             self._jobs.pop(job_id, None)
@@ -165,7 +176,6 @@ class Agenda:
 
     def made(self, job_id: ULID, look: Look, made: Made) -> None:
         """It was brought on: that says when it is due again."""
-        del self._taken[job_id]
         status, step, version, refusal, raced = made
         before = self._jobs.get(job_id, NEW)
         self._jobs[job_id] = Known(version, _timeless(look.objects), step)
@@ -185,6 +195,7 @@ class Agenda:
             self._put_off(job_id, self._poll)  # it was done, and does not show yet
         else:
             self.wake(job_id)
+        del self._taken[job_id]
 
     def failed(self, job_id: ULID) -> None:
         """Something went wrong with it: it is tried again after a poll."""
@@ -201,13 +212,17 @@ class Agenda:
         now = self._time()
         if now < self.quiet_until:
             return
-        self._delay = min(2 * self._delay, LONGEST.total_seconds()) if now < self._calm_at else self._first
-        self.quiet_until = now + self._delay
-        self._calm_at = self.quiet_until + 2 * self._delay
+        self.delay = min(2 * self.delay, LONGEST.total_seconds()) if now < self._calm_at else self._first
+        self.quiet_until = now + self.delay
+        self._calm_at = self.quiet_until + 2 * self.delay
 
     def _put_off(self, job_id: ULID, seconds: float) -> None:
         self._alarms[job_id] = at = self._time() + max(seconds, MOMENT)
-        heappush(self._later, (at, job_id))
+        if len(self._later) > 2 * len(self._alarms) + FEW:  # most of them are out of date
+            self._later = [(at, job_id) for job_id, at in self._alarms.items()]
+            heapify(self._later)
+        else:
+            heappush(self._later, (at, job_id))
 
 
 def _timeless(objects: tuple[Observation, ...]) -> tuple[Observation, ...]:

@@ -1,7 +1,7 @@
 """The rounds: many jobs are looked at and brought on side by side, each within its bounds of time."""
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
@@ -64,10 +64,8 @@ class Rounds:
         :raises ClosedError: if the adapter or the records are closed
         """
         try:
-            async with self._records.watch() as changes, anyio.create_task_group() as group:
-                for job_id in await self._records.list():
-                    self._agenda.wake(job_id)
-                group.start_soon(self._hear_of_records, changes)
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._hear_of_records)
                 group.start_soon(self._hear_of_objects)
                 await self._go_on(group)
         except BaseExceptionGroup as errors:
@@ -83,11 +81,10 @@ class Rounds:
                 group.start_soon(self._sweep, jobs)
             if batch := self._agenda.take():
                 await self._begin(batch, group)
-            pause = self._agenda.pause()
             if self._agenda.quiet_until > quiet_until:
                 quiet_until = self._agenda.quiet_until
-                _logger.warning("no answer, the next try is in %g s", pause)
-            with anyio.move_on_after(pause):
+                _logger.warning("no answer, the next try is in %g s", self._agenda.delay)
+            with anyio.move_on_after(self._agenda.pause()):
                 await self._news.wait()
 
     async def _begin(self, batch: tuple[ULID, ...], group: TaskGroup) -> None:
@@ -109,7 +106,8 @@ class Rounds:
 
     async def _read(self, job_id: ULID) -> Record | None:
         try:
-            record = await self._records.get(job_id)
+            with anyio.fail_after(self._patience.total_seconds()):
+                record = await self._records.get(job_id)
         except ClosedError:
             raise
         except Exception as error:  # noqa: BLE001  # whatever it is, it is logged
@@ -167,12 +165,16 @@ class Rounds:
         self._agenda.be_quiet()
         return None
 
-    async def _hear_of_records(self, changes: AsyncIterator[ULID]) -> Never:
+    async def _hear_of_records(self) -> Never:
         while True:
             with self._survived("what the records tell"):
-                async for job_id in changes:
-                    self._agenda.written(job_id)
+                async with self._records.watch() as changes:
+                    for job_id in await self._records.list():
+                        self._agenda.wake(job_id)
                     self._news.set()
+                    async for job_id in changes:
+                        self._agenda.written(job_id)
+                        self._news.set()
             await anyio.sleep(self._poll)
 
     async def _hear_of_objects(self) -> None:
@@ -180,9 +182,11 @@ class Rounds:
             with self._survived("what the scheduler tells"):
                 if not has(await self._looker.capabilities(), Capability.WATCH):
                     return
-                async for seen in resubscribing(self._adapter):
-                    self._agenda.told(seen)
-                    self._news.set()
+                async with resubscribing(self._adapter) as changes:
+                    self._agenda.listening()
+                    async for seen in changes:
+                        self._agenda.told(seen)
+                        self._news.set()
             await anyio.sleep(self._poll)  # meanwhile the sweep sees what is not told
 
     @contextmanager

@@ -456,7 +456,7 @@ def test_a_scheduler_that_is_not_there_at_first_is_waited_for(loop: str, shape: 
 
 
 class Forgetting(MemoryRecords):
-    """The record of job 1 cannot be read, and what changes is not told."""
+    """The record of job 1 cannot be read."""
 
     async def get(self, job_id: ULID) -> Record:
         if job_id == ulid(1):
@@ -607,6 +607,7 @@ def test_a_job_that_waits_for_proof_is_asked_once_a_poll(loop: str, shape: Shape
             await world.env.run(ref)
             await world.env.lose_node(ref)
             await world.until(lambda status: status.waiting_for is WaitingFor.CESSATION, every=1)
+            await anyio.sleep(1)  # it has written what it saw
             for _ in range(40):
                 record = await world.records.get(ulid(1))
                 await world.records.put(record, record.version)
