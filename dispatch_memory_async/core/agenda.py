@@ -127,6 +127,12 @@ class Agenda:
             if look.complete and job_id in self._jobs and _timeless(look.objects) != self._jobs[job_id].objects:
                 self.wake(job_id)
 
+    def unswept(self) -> None:
+        """That look was not answered: it is made again once the scheduler is no longer left alone."""
+        self._sweeping = False
+        self._sweep_at = -inf
+        self.be_quiet()
+
     # who is brought on
 
     def take(self) -> tuple[ULID, ...]:

@@ -145,10 +145,11 @@ class Rounds:
                 looks = (await self._answer(partial(self._looker.many, jobs)) if jobs else None) or {}
             else:
                 looks = await self._looker.many(jobs, self._concurrency, self._patience)
-                if jobs and not any(look.complete for look in looks.values()):
-                    self._agenda.be_quiet()
         finally:
-            self._agenda.swept(looks)
+            if jobs and not any(look.complete for look in looks.values()):
+                self._agenda.unswept()
+            else:
+                self._agenda.swept(looks)
             self._news.set()
 
     async def _answer(self, call: Callable[[], Awaitable[T]]) -> T | None:

@@ -2,10 +2,10 @@
 
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from ulid import ULID
 
@@ -63,9 +63,18 @@ class Flight:
     error: DispatchError | None = None
 
 
+class Sender(Protocol):
+    """A supervisor that runs.
+
+    :ivar awake: whether one of those whom it has sent has gone on since it went to sleep
+    """
+
+    awake: bool
+
+
 @dataclass(eq=False)
 class Actor:
-    """A supervisor or an operator that is under way.
+    """Somebody who is under way: an operator, a supervisor's step, or what a supervisor that runs has sent.
 
     :ivar job: the number of the job that it is about; 0 if it is about all
     :ivar offset: by how much its clock is wrong
@@ -77,7 +86,7 @@ class Actor:
     :ivar hears: whether it hears what its supervisor is told
     :ivar idle: whether it stands where there is nothing to hear
     :ivar limit: until when its supervisor waits for it, and what it does then
-    :ivar written: the jobs whose records were written, and that it has not been told of yet
+    :ivar written: the jobs whose records were written, and that it has not been told of yet; ``None`` if it will not be
     :ivar watch: the watch that it hears
     """
 
@@ -91,11 +100,11 @@ class Actor:
     writing: Callable[[], Awaitable[object]] | None = None
     answer: Any = None
     error: DispatchError | None = None
-    runner: object = None
+    runner: Sender | None = None
     hears: bool = False
     idle: bool = False
     limit: tuple[datetime, Callable[[], None]] | None = None
-    written: dict[ULID, None] = field(default_factory=dict[ULID, None])
+    written: dict[ULID, None] | None = None
     watch: Watch | None = None
 
     @property

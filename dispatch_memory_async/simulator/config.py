@@ -35,7 +35,7 @@ class SimConfig(Value, frozen=True, kw_only=True):
     seed: Count
     shape: Shape = Shape.SLURM
     jobs: Count = 1
-    supervisors: Count = 2
+    supervisors: Count = 3
     unmatched: UnmatchedPolicy | None = None
     steps: Count = 120
     quiet: Count = 80
@@ -80,7 +80,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     nodes: float
     ends_well: float
     person_stops: float
-    fenced_at_rest: bool
+    fenced_at_last: bool
     native: bool
     runs: bool
     listens: float
@@ -187,7 +187,7 @@ def drawn(config: SimConfig, rng: Random, focus: Mapping[str, Any]) -> Options:
         "nodes": often(0.5, 0.4),
         "ends_well": rng.uniform(0.01, 0.12),
         "person_stops": rng.choice((0.0, 0.05, 0.2)),
-        "fenced_at_rest": rng.random() < 0.5,
+        "fenced_at_last": rng.random() < 0.5,
         "native": rng.random() < 0.15,
         "runs": rng.random() < 0.5,
         "listens": rng.choice((0.05, 0.15, 0.3)),

@@ -433,7 +433,7 @@ FOCUS: dict[int, tuple[Shape, dict[str, Any]]] = {
             "ends_well": 0.0,
             "policy": Policy(()),
             "whole": 0.9,
-            "fenced_at_rest": True,
+            "fenced_at_last": True,
             "cessation": Cessation(ceased=True),
             "runs": False,
         },

@@ -98,7 +98,7 @@ async def _simulate(config: SimConfig, protection: Protection | None) -> Result:
             violations = (Violation(error.invariant, error.what, world.step, world.concerned),)
             world.note(Kind.VIOLATION, str(error), job=world.concerned)
         except Exception as error:  # noqa: BLE001  # whatever it is, the core should not have raised it
-            what = ADDRESS.sub("", f"{type(error).__name__}: {error}")
+            what = ADDRESS.sub("", f"{type(error).__name__}: {error}, from {world.acting}")
             violations = (Violation(ERROR, what, world.step, world.concerned),)
             world.note(Kind.VIOLATION, f"{ERROR}: {what}", job=world.concerned)
         finally:

@@ -16,7 +16,7 @@ class Kind(StrEnum):
     """What sort of thing happened."""
 
     ACTOR = "actor"
-    """A supervisor or an operator begins, ends or crashes."""
+    """Somebody begins, ends or crashes: a supervisor, an operator, or what a supervisor that runs has sent."""
     CALL = "call"
     """A call starts, lands or is answered."""
     FAULT = "fault"

@@ -1,4 +1,8 @@
-"""The wire: how one actor reaches the scheduler and the records, with a park before, in and after each call."""
+"""The wire: how one actor reaches the scheduler and the records.
+
+It stands still before each call and before its answer, and in between while a call that changes something travels; a
+reading is made in one moment.
+"""
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
@@ -55,13 +59,10 @@ class Ledger:
     async def put(self, record: Record, if_version: int) -> Record:
         world = self._world
         if world.chance(world.options.conflict):
+            await park()
             world.note(Kind.FAULT, "another write comes first", self._actor)
             raise ConflictError("another write comes first")
-
-        async def write() -> Record:
-            return await world.records.put(record, if_version)
-
-        return await self._write(write)
+        return await self._write(lambda: world.records.put(record, if_version))
 
     async def list(self) -> tuple[ULID, ...]:
         await park()
@@ -100,6 +101,9 @@ class Told:
         self._actor = actor
 
     async def __aenter__(self) -> Self:
+        await park()
+        self._actor.written = {}
+        await park()
         return self
 
     async def __aexit__(self, *_: object) -> None: ...
@@ -108,6 +112,7 @@ class Told:
         return self
 
     async def __anext__(self) -> ULID:
+        assert self._actor.written is not None  # noqa: S101  # it was entered
         written = self._actor.written
         await _until(self._actor, lambda: bool(written))
         job_id = next(iter(written))
@@ -146,8 +151,10 @@ class Ear:
         return seen
 
     async def __aenter__(self) -> Self:
+        await park()
         await self._watch.__aenter__()
         self._actor.watch = self
+        await park()
         return self
 
     async def __aexit__(
@@ -160,7 +167,7 @@ class Ear:
 
 
 class Probe:
-    """The scheduler, as one actor reaches it. A reading is made in one moment."""
+    """The scheduler, as one actor reaches it."""
 
     def __init__(self, world: "World", actor: Actor) -> None:
         self._world, self._actor = world, actor

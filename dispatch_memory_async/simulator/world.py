@@ -54,6 +54,8 @@ __all__ = ("World",)
 
 ENOUGH = 400
 """More parks than any step of a supervisor has."""
+RARELY = 0.2
+"""A supervisor that runs crashes with all that it has sent: so much more rarely, to have something to forget."""
 STILL = 14
 """How many rounds at rest, of 40 seconds each, show that nothing more comes."""
 AFTERWARDS = 15
@@ -93,6 +95,8 @@ class World:
         self.step: int = 0
         self.concerned: int = 1
         """The number of the job that is being looked into."""
+        self.acting: str = ""
+        """Who was sent on last."""
         self.faults: bool = True
         self._observed_at: datetime | None = None
         self._moment = 0
@@ -131,6 +135,7 @@ class World:
 
     def case_of(self, actor: Actor) -> Case:
         """The case that an actor is about."""
+        assert actor.job, f"{actor.name} is about no job"  # noqa: S101  # or it would be another's
         return self.cases[actor.job - 1]
 
     # actors
@@ -158,6 +163,9 @@ class World:
     async def advance(self, actor: Actor, parks: int = ENOUGH) -> None:
         """Send an actor on, at most so many parks, as long as there is anything for it to do."""
         self.concerned = actor.job or self.concerned
+        self.acting = actor.name
+        if actor.runner:
+            actor.runner.awake = True
         for _ in range(parks):
             if actor.coroutine is None:
                 return
@@ -184,11 +192,12 @@ class World:
 
     async def crash(self, actor: Actor) -> None:
         """End an actor where it stands, and if a supervisor that runs has sent it, all that it has sent."""
+        self.note(Kind.FAULT if self.faults else Kind.ACTOR, "crashes", actor)
         for each in [each for each in self.actors if each is actor or (actor.runner and each.runner is actor.runner)]:
-            await self.break_off(each, "crashes")
+            await self.break_off(each)
         self.runners = [runner for runner in self.runners if runner is not actor.runner]
 
-    async def break_off(self, actor: Actor, why: str) -> None:
+    async def break_off(self, actor: Actor) -> None:
         """End an actor where it stands. A write that is under way may be done all the same."""
         if actor.coroutine is not None:
             actor.coroutine.close()
@@ -196,7 +205,6 @@ class World:
         if actor.watch:
             await actor.watch.aclose()
         self.actors.remove(actor)
-        self.note(Kind.FAULT if self.faults else Kind.ACTOR, why, actor)
         if actor.writing and self.chance(0.5):
             with suppress(DispatchError):
                 await actor.writing()
@@ -388,7 +396,7 @@ class World:
 
     async def _bring_on(self) -> None:
         options, rng = self.options, self.rng
-        if self.actors and self.chance(options.crash):
+        if self.actors and self.chance(options.crash * (RARELY if options.runs else 1)):
             await self.crash(rng.choice(self.actors))
             return
         actor = await self._of_runners() if options.runs else self._of_steps()
@@ -415,14 +423,16 @@ class World:
         runner = rng.choice(self.runners)
         if rng.random() < options.listens:
             return rng.choice(runner.ears)
-        busy = [actor for actor in self.actors if not actor.hears]
+        busy = [actor for actor in self.actors if not actor.hears and actor.runner in (None, runner)]
         if not busy or rng.random() < 0.3:
             return rng.choice(sent) if (sent := runner.take()) else None
         actor = rng.choice(busy)
         if actor.limit is None or self.now < actor.limit[0]:
             return actor
-        await self.break_off(actor, "is given up after so long")
+        self.note(Kind.FAULT, "is given up after so long", actor)
+        await self.break_off(actor)
         actor.limit[1]()
+        runner.awake = True
         return None
 
     async def _ask(self, case: Case) -> None:
@@ -491,6 +501,11 @@ class World:
 
     async def _rest(self) -> None:
         """Faults stop; then every job comes to its verdict, or to rest with a reason."""
+        if self.options.fenced_at_last:
+            for case in self.cases:
+                for place, truth in enumerate(case.truths):
+                    if truth.node == "lost":
+                        await self.do("fence_node", case, place)
         self.faults = False
         self.rng = self._drawing_of("rest")
         self.step = self.config.steps + 1
@@ -542,7 +557,7 @@ class World:
 
     async def _let_run(self, runner: Runner) -> None:
         """Let a supervisor hear what there is to hear, and bring on what is due, until it waits."""
-        for _ in range(ENOUGH):
+        for _ in range(ENOUGH * len(self.cases)):
             sent = runner.take()
             for actor in [actor for actor in self.actors if actor.runner is runner]:
                 await self.advance(actor)
@@ -562,8 +577,6 @@ class World:
     async def _calm(self, case: Case) -> None:
         """The scheduler goes about its business."""
         for place, truth in enumerate(case.truths):
-            if truth.node == "lost" and self.options.fenced_at_rest:
-                await self.do("fence_node", case, place)
             if truth.gone_at is None and truth.state is State.PENDING:
                 await self.do("run", case, place)
             elif truth.gone_at is None and truth.state is State.RUNNING and truth.node == "up":
