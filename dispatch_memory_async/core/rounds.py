@@ -185,6 +185,7 @@ class Rounds:
                     return
                 async with resubscribing(self._adapter) as changes:
                     self._agenda.listening()
+                    self._news.set()
                     async for seen in changes:
                         self._agenda.told(seen)
                         self._news.set()
