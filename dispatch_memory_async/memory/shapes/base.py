@@ -42,6 +42,7 @@ from ...model import (
     epoch,
 )
 from ...model.base import altered
+from ...model.frozen import FrozenDict
 from ..config import Config
 from ..store import Store, StoredExecution, StoredObject
 from ..truth import Execution, Truth
@@ -64,6 +65,30 @@ BLANK = Observation(
     observed_at=datetime.min.replace(tzinfo=UTC),
 )
 """What an object's first ref and observation are made from, without checking its checked parts again."""
+TRUTH = Truth(
+    ref=BLANK.ref,
+    job=Job(id=BLANK.job_id, command=("true",)),
+    submission=1,
+    state=State.PENDING,
+    cause=None,
+    gated=False,
+    hold=None,
+    start_time=None,
+    held_by="",
+    held_until=None,
+    hold_reason="",
+    admin_held=False,
+    active=True,
+    requeue_bit=None,
+    restarts=0,
+    node=None,
+    executions=(),
+    gone_at=None,
+)
+"""What a truth is made from in the same way."""
+EXECUTION = Execution(
+    attempt="", epoch=0, env={}, started_at=BLANK.observed_at, ended_at=None, cause=None, exit_code=None, alive=False
+)
 
 
 class Scheduler(ABC):
@@ -240,7 +265,8 @@ class Scheduler(ABC):
     def truth(self, item: StoredObject) -> Truth:
         """An object as it is."""
         held = item.annotations
-        return Truth(
+        return altered(
+            TRUTH,
             ref=item.ref,
             job=item.job,
             submission=item.submission,
@@ -268,10 +294,11 @@ class Scheduler(ABC):
     def _execution(self, item: StoredObject, run: StoredExecution) -> Execution:
         attempt = self.opaque("attempt", run.serial)
         own = {"DISPATCH_ATTEMPT": attempt, "DISPATCH_EPOCH": str(run.epoch)}
-        return Execution(
+        return altered(
+            EXECUTION,
             attempt=attempt,
             epoch=run.epoch,
-            env={**item.job.env, **own},
+            env=FrozenDict({**item.job.env, **own}),
             started_at=run.started_at,
             ended_at=run.ended_at,
             cause=run.cause,
