@@ -25,6 +25,8 @@ LISTED = 10
 """How many violations are listed beside the one that is told."""
 EVERY = 5.0
 """How many seconds pass between two lines of progress where there is no terminal."""
+LONG = 2.0
+"""How many seconds pass between two lines of how far a single run is."""
 
 SIMULATE = """\
 Plays the core on the memory adapter through bad orders that are drawn from seeds,
@@ -98,13 +100,27 @@ def run_one(arguments: argparse.Namespace) -> int:
         config = _config(
             arguments, arguments.seed, shape=arguments.shape, stop_at=arguments.stop_at, only=arguments.only
         )
-        result = simulate(config)
+        result = simulate(config, each=_Stepping(config.steps))
         if arguments.report:
             Path(arguments.report).write_text(report(result), encoding="utf-8")
     except (DispatchError, OSError) as error:
         return refuse("replay", error)
     print(_document(result) if arguments.json else _text(result))  # noqa: T201
     return int(bool(result.violations))
+
+
+class _Stepping:
+    """How far a run has come, where it takes long."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+        self.told = time.monotonic()
+
+    def __call__(self, step: int) -> None:
+        now = time.monotonic()
+        if now - self.told >= LONG:
+            self.told = now
+            print(f"step {step} of {self.steps}" if step <= self.steps else "coming to rest", file=sys.stderr)  # noqa: T201
 
 
 def _text(result: Result) -> str:

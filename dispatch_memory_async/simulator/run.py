@@ -1,7 +1,7 @@
 """simulate: one run from its seed, and what came of it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from threading import Lock
@@ -67,16 +67,17 @@ class Result:
     truths: tuple[Truth, ...]
 
 
-def simulate(config: SimConfig, *, loop: str = "asyncio") -> Result:
+def simulate(config: SimConfig, *, loop: str = "asyncio", each: Callable[[int], object] | None = None) -> Result:
     """Play a run. In one process they are played one at a time, also by several threads.
 
     :param config: the run
     :param loop: the event loop that it is played on, ``asyncio`` or ``trio``: the result is the same
+    :param each: is told the number of every step that was played; in the quiet phase, of the one after the last
     :raises InvalidError: if there is no such mutant
     """
     protection = protection_of(config)
     with _alone:
-        return anyio.run(_simulate, config, protection, backend=loop)
+        return anyio.run(_simulate, config, protection, each, backend=loop)
 
 
 def protection_of(config: SimConfig) -> Protection | None:
@@ -88,12 +89,14 @@ def protection_of(config: SimConfig) -> Protection | None:
     return PROTECTIONS[config.mutant]
 
 
-async def _simulate(config: SimConfig, protection: Protection | None) -> Result:
+async def _simulate(
+    config: SimConfig, protection: Protection | None, each: Callable[[int], object] | None = None
+) -> Result:
     with taken_back(*protection.changes) if protection else nullcontext():
         world = World(config, protection.focus if protection else {})
         violations: tuple[Violation, ...] = ()
         try:
-            await world.play()
+            await world.play(each or (lambda _: None))
         except ViolationError as error:
             violations = (Violation(error.invariant, error.what, world.step, world.concerned),)
             world.note(Kind.VIOLATION, str(error), job=world.concerned)

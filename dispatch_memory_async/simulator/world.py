@@ -352,9 +352,10 @@ class World:
 
     # what happens
 
-    async def play(self) -> None:
+    async def play(self, each: Callable[[int], object]) -> None:
         """Submit the jobs, let the seed do its worst, then let things come to rest.
 
+        :param each: is told the number of every step that was played
         :raises ViolationError: if an invariant is broken
         """
         config, only = self.config, self.config.only
@@ -366,6 +367,7 @@ class World:
             self.begin(actor, submitted, "submit")
             await self.advance(actor)
             await self.stored(case)
+            each(self.step)
         over, stop_at = 0, config.stop_at
         for step in range(1, (config.steps if stop_at is None else min(stop_at, config.steps)) + 1):
             if only is not None and step not in only:
@@ -373,11 +375,12 @@ class World:
             self.step = step
             self.rng = self._drawing_of(step)
             await self._something()
+            each(step)
             over += all(case.record and case.record.verdict for case in self.cases)
             if over > AFTERWARDS:
                 break
         if stop_at is None or stop_at > config.steps:
-            await self._rest()
+            await self._rest(each)
 
     async def _something(self) -> None:
         options, rng = self.options, self.rng
@@ -499,7 +502,7 @@ class World:
 
     # rest
 
-    async def _rest(self) -> None:
+    async def _rest(self, each: Callable[[int], object]) -> None:
         """Faults stop; then every job comes to its verdict, or to rest with a reason."""
         if self.options.fenced_at_last:
             for case in self.cases:
@@ -515,7 +518,7 @@ class World:
             await self.crash(others[0])
         await self.move(60)
         statuses: dict[int, Status] = {}
-        await self._calm_down(runner, statuses)
+        await self._calm_down(runner, statuses, each)
         for case in self.cases:
             if await self._settle(case, statuses) and runner:
                 raise ViolationError("I15", f"nobody comes back to it, and there is something to do: {case.record}")
@@ -526,10 +529,13 @@ class World:
             for invariant in INVARIANTS:
                 invariant.rested(case, status)
 
-    async def _calm_down(self, runner: Runner | None, statuses: dict[int, Status]) -> None:
+    async def _calm_down(
+        self, runner: Runner | None, statuses: dict[int, Status], each: Callable[[int], object]
+    ) -> None:
         """Go on until nothing has changed for long, or there is nothing left to do."""
         turn = still = restless = 0
         while True:
+            each(self.step)
             before = [case.record for case in self.cases]
             for case in self.cases:
                 await self._calm(case)

@@ -130,6 +130,16 @@ def test_a_replay_stops_and_shows(capsys: pytest.CaptureFixture[str]) -> None:
     assert [entry["step"] for entry in told["trace"]] == steps
 
 
+def test_a_replay_that_takes_long_tells_how_far_it_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "LONG", 0.0)
+    assert main(["replay", "7", "--steps", "3"]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert told[:4] == [f"step {step} of 3" for step in range(4)]
+    assert set(told[4:]) == {"coming to rest"}
+
+
 def test_a_replay_writes_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """SIM-10: a page, beside what is printed."""
     page = tmp_path / "run.html"
