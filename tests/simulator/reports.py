@@ -28,6 +28,14 @@ def well_run() -> Result:
     return simulate(SimConfig(seed=1, shape=Shape.SLURM, jobs=5))
 
 
+@cache
+def crowded_run() -> Result:
+    """Five hundred jobs, of which one breaks an invariant: half a minute."""
+    result = simulate(SimConfig(seed=2, shape=Shape.KUBEFLOW, mutant=HOLDS, jobs=500, steps=600))
+    assert result.violations
+    return result
+
+
 def renamed(job: Job, by: int) -> Job:
     return altered(job, id=ULID.from_int(int(job.id) + by))
 

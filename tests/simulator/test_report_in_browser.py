@@ -12,7 +12,7 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
 from dispatch_memory_async.simulator import report
-from tests.simulator.reports import broken_run, multiplied, well_run
+from tests.simulator.reports import broken_run, crowded_run, multiplied, well_run
 
 pytestmark = pytest.mark.browser
 
@@ -91,10 +91,21 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("reports")
     broken = broken_run()
-    runs = {"one": broken_run(1), "five": broken, "many": multiplied(broken, 100), "well": well_run()}
+    runs = {
+        "one": broken_run(1),
+        "five": broken,
+        "many": multiplied(broken, 100),
+        "crowd": crowded_run(),
+        "well": well_run(),
+    }
     for name, result in runs.items():
         (folder / f"{name}.html").write_text(report(result), "utf-8")
     return folder
+
+
+@pytest.fixture(params=["one", "five", "many", "crowd"])
+def page(request: pytest.FixtureRequest, driver: Any, folder: Path) -> Page:
+    return Page(driver, folder / f"{request.param}.html")
 
 
 @pytest.fixture(params=["one", "five", "many"])
@@ -107,18 +118,18 @@ def many(driver: Any, folder: Path) -> Page:
     return Page(driver, folder / "many.html")
 
 
-def test_the_violation_is_in_view_on_opening(broken: Page) -> None:
-    assert "was broken by job" in broken.one("#verdict h2").text
+def test_the_violation_is_in_view_on_opening(page: Page) -> None:
+    assert "was broken by job" in page.one("#verdict h2").text
     for css in ("#verdict h2", "#verdict code", "path.violation[data-line]", "#story li.violation"):
-        assert broken.in_view(css), css
+        assert page.in_view(css), css
 
 
-def test_a_job_that_is_clicked_tells_its_story(broken: Page) -> None:
-    row = next(row for row in broken.all(".row") if broken.driver.execute_script(IN_VIEW, row))
+def test_a_job_that_is_clicked_tells_its_story(page: Page) -> None:
+    row = next(row for row in page.all(".row") if page.driver.execute_script(IN_VIEW, row))
     number = row.get_attribute("data-job")
     row.find_element(By.TAG_NAME, "button").click()
-    assert broken.one("#story h2").text == f"The story of job {number}"
-    lines = [line.text for line in broken.all("#story li")]
+    assert page.one("#story h2").text == f"The story of job {number}"
+    lines = [line.text for line in page.all("#story li")]
     assert any("begins: submit" in line for line in lines)
     assert any("start starts, for submission 1" in line for line in lines)
     assert any(line.startswith("Step 0, at 0 s") for line in lines)
