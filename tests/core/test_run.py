@@ -2,10 +2,10 @@
 
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Self
 
 import anyio
 import pytest
@@ -675,3 +675,365 @@ def test_what_it_is_given(shape: Shape) -> None:
     for given in wrong:
         with pytest.raises(InvalidError, match=f"{next(iter(given))}: found"):
             Supervisor(world.backend, world.records, **given)
+
+
+DAY = timedelta(days=1)
+
+
+class Odd(World):
+    """A world whose records, or whose whole backend, are of another kind."""
+
+    def __init__(
+        self,
+        shape: Shape,
+        make: Callable[[Backend], Any] = whole,
+        records: MemoryRecords | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(shape, make, **options)
+        if isinstance(self.adapter, Backend):
+            self.backend, self.env = self.adapter, self.adapter.env
+        self.records = records or self.records
+        self.supervisor = Supervisor(self.adapter, self.records, clock=loop_clock, **options)
+        self.operator = Operator(self.records, Supervisor(self.adapter, self.records, clock=loop_clock))
+        self.observer = Observer(self.adapter, self.records, clock=loop_clock)
+
+
+async def at_rest(world: World, records: MemoryRecords, policy: Policy | None = None) -> None:
+    """Bring job 1 on, step by step, until it waits for the scheduler."""
+    supervisor = Supervisor(world.adapter, records, clock=loop_clock)
+    status = await Operator(records, supervisor).submit(job(), policy)
+    while not waits(status):
+        status = await supervisor.step(ulid(1))
+
+
+class Late(MemoryRecords):
+    """A job is put down just after they were listed for the first time."""
+
+    listed = False
+
+    async def list(self) -> tuple[ULID, ...]:
+        found = await super().list()
+        if not self.listed:
+            self.listed = True
+            await self.create(Record(job=job()))
+        return found
+
+
+def test_a_job_that_comes_while_they_are_listed_is_brought_on(loop: str, shape: Shape) -> None:
+    """4.1: nothing falls between what there was and what is told."""
+
+    async def main() -> None:
+        async with running(Odd(shape, records=Late(), poll=DAY)) as world:
+            await anyio.sleep(1)
+            assert waits(await world.status())
+
+    virtually(loop, main)
+
+
+class Stumbling(MemoryRecords):
+    """Once, something goes wrong with telling what was written: in listing, in beginning to tell, or in telling."""
+
+    def __init__(self, where: str, error: Exception | None) -> None:
+        super().__init__()
+        self.where = where
+        self.error = error
+
+    def stumble(self, where: str) -> bool:
+        if where != self.where:
+            return False
+        self.where = ""
+        if self.error:
+            raise self.error
+        return True
+
+    async def list(self) -> tuple[ULID, ...]:
+        self.stumble("list")
+        return await super().list()
+
+    @asynccontextmanager
+    async def watch(self) -> AsyncGenerator[AsyncIterator[ULID]]:
+        self.stumble("begin")
+        async with super().watch() as changes:
+            yield self.told(changes)
+
+    async def told(self, changes: AsyncIterator[ULID]) -> AsyncGenerator[ULID]:
+        async for job_id in changes:
+            if self.stumble("tell"):
+                return
+            yield job_id
+
+
+@pytest.mark.parametrize(
+    ("where", "error"),
+    [
+        ("list", UnavailableError("no")),
+        ("list", RuntimeError("a fault of the records")),
+        ("begin", OSError("the disk is not there")),
+        ("tell", OSError("the disk is not there")),
+        ("tell", None),
+    ],
+    ids=["unlisted", "list fails", "cannot begin", "breaks off", "ends"],
+)
+def test_records_that_stumble_are_heard_again(
+    loop: str, shape: Shape, where: str, error: Exception | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """4.1: after a poll: what was not told meanwhile is listed then, and what comes later is told as ever."""
+
+    async def main() -> None:
+        world = Odd(shape, records=Stumbling(where, error), poll=MINUTE)
+        await submitted(world, 1)
+        async with running(world):
+            await anyio.sleep(30)  # by now it has stumbled
+            await submitted(world, 2)
+            await anyio.sleep(31)
+            assert waits(await world.status(1))
+            assert waits(await world.status(2))
+            await submitted(world, 3)
+            await anyio.sleep(1)
+            assert waits(await world.status(3))
+
+    with caplog.at_level(logging.CRITICAL):
+        virtually(loop, main)
+
+
+class Stuck(MemoryRecords):
+    """The record of job 1 is never read to the end."""
+
+    async def get(self, job_id: ULID) -> Record:
+        if job_id == ulid(1):
+            await anyio.sleep_forever()
+        return await super().get(job_id)
+
+
+def test_a_record_that_hangs_keeps_no_other_job_waiting_for_ever(
+    loop: str, shape: Shape, caplog: pytest.LogCaptureFixture
+) -> None:
+    """4.1: no longer than the patience, which is 30 seconds."""
+
+    async def main() -> None:
+        world = Odd(shape, records=Stuck(), poll=HOUR)
+        await submitted(world, 1, 2)
+        async with running(world):
+            await anyio.sleep(31)
+            assert waits(await world.status(2))
+            await submitted(world, 3)
+            await anyio.sleep(1)
+            assert waits(await world.status(3))
+
+    with caplog.at_level(logging.CRITICAL):
+        virtually(loop, main)
+
+
+def test_it_backs_off_when_no_job_is_answered_one_by_one(loop: str, shape: Shape) -> None:
+    """4.1: as it does where all are found in one call: five jobs at rest, a poll of 5 s, no answer for ten minutes."""
+
+    async def main() -> None:
+        world = World(shape, Plain)
+        await submitted(world, *range(1, 6))
+        async with running(world):
+            for number in range(1, 6):
+                await world.until(waits, number)
+            await anyio.sleep(60)
+            await world.env.fail_calls("find", UnavailableError("no"), times=1000)
+            await anyio.sleep(10 * MINUTE.total_seconds())
+            failed = [call.at for call in await world.env.calls() if isinstance(call.outcome, UnavailableError)]
+            asked = Counter(round((at - failed[0]).total_seconds()) for at in failed)
+            assert asked == dict.fromkeys([0, 5, 15, 35, 75, *range(135, 600, 60)], 5)
+
+    virtually(loop, main)
+
+
+class Wide(Plain):
+    """It counts how many looks are under way at the same time; each takes a second, once they are counted."""
+
+    counts = False
+    at_once = most = 0
+
+    async def find(self, job_id: ULID) -> tuple[Observation, ...]:
+        if self.counts:
+            self.at_once += 1
+            self.most = max(self.most, self.at_once)
+            await anyio.sleep(1)
+            self.at_once -= 1
+        return await super().find(job_id)
+
+
+def test_so_many_jobs_are_looked_at_at_once(loop: str, shape: Shape) -> None:
+    """4.1: the poll too is bounded in concurrency where jobs are found one by one, and uses what it has."""
+
+    async def main() -> None:
+        world = World(shape, Wide, concurrency=4, poll=MINUTE)
+        await submitted(world, *range(1, 21))
+        async with running(world):
+            for number in range(1, 21):
+                await world.until(waits, number)
+            world.adapter.counts = True
+            before = world.adapter.calls["find"]
+            await anyio.sleep(70)
+            assert world.adapter.calls["find"] == before + 20
+            assert world.adapter.most == 4
+
+    virtually(loop, main)
+
+
+def test_jobs_that_were_not_answered_for_are_due_after_the_quiet(loop: str, shape: Shape) -> None:
+    """4.1: after five seconds, not after a poll, which is a day."""
+
+    async def main() -> None:
+        world = World(shape, poll=DAY)
+        await submitted(world, 1, 2)
+        await world.env.fail_calls("find_many", UnavailableError("no"))
+        async with running(world):
+            await anyio.sleep(4.9)
+            assert not await world.env.objects()
+            await anyio.sleep(0.2)
+            assert waits(await world.status(1))
+            assert waits(await world.status(2))
+
+    virtually(loop, main)
+
+
+class Lengthy(Plain):
+    """The answer of a start, which has landed, takes as long as it may: with a patience of 10 s, 20 s and 25 more."""
+
+    answered = False
+
+    async def start(
+        self, job: Job, submission: int, *, native: NativePolicy | None = None, deadline: datetime | None = None
+    ) -> Ref:
+        ref = await super().start(job, submission, native=native, deadline=deadline)
+        await anyio.sleep(44)
+        self.answered = True
+        return ref
+
+
+def test_a_call_is_waited_for_as_long_as_it_may_take(loop: str, shape: Shape, caplog: pytest.LogCaptureFixture) -> None:
+    """CO-4: it may land as late as its deadline and the call bound; to give it up before that tells nothing."""
+
+    async def main() -> None:
+        world = World(shape, Lengthy, patience=10 * SECOND)
+        await submitted(world, 1)
+        async with running(world):
+            await anyio.sleep(45)
+            assert world.adapter.answered
+            assert waits(await world.until(waits))
+
+    with caplog.at_level(logging.WARNING):
+        virtually(loop, main)
+    assert not caplog.records
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+
+
+def test_it_says_for_how_long_it_backs_off(loop: str, shape: Shape, caplog: pytest.LogCaptureFixture) -> None:
+    """4.1: once for each time, with the seconds."""
+
+    async def main() -> None:
+        world = World(shape)
+        await submitted(world, 1, 2)
+        await world.env.fail_calls("find_many", UnavailableError("no"), times=6)
+        async with running(world):
+            await anyio.sleep(200)
+
+    with caplog.at_level(logging.WARNING):
+        virtually(loop, main)
+    assert warnings(caplog) == [f"no answer, the next try is in {delay} s" for delay in (5, 10, 20, 40, 60, 60)]
+
+
+class Refusing(Backend):
+    """Job 1 is refused a second after it is asked for; a look at job 2 takes ten seconds."""
+
+    async def start(
+        self, job: Job, submission: int, *, native: NativePolicy | None = None, deadline: datetime | None = None
+    ) -> Ref:
+        if job.id == ulid(1) and loop_clock() < T0 + MINUTE:
+            await anyio.sleep(1)
+            raise UnavailableError("no")
+        return await super().start(job, submission, native=native, deadline=deadline)
+
+    async def find_many(self, job_ids: Collection[ULID]) -> Mapping[ULID, tuple[Observation, ...]]:
+        if ulid(2) in job_ids:
+            await anyio.sleep(10)
+        return await super().find_many(job_ids)
+
+
+def test_what_it_says_does_not_depend_on_what_it_does_meanwhile(
+    loop: str, shape: Shape, caplog: pytest.LogCaptureFixture
+) -> None:
+    """4.1: it says for how long it backs off, not how much is left of that when it comes to saying it."""
+
+    async def main() -> None:
+        world = Odd(shape, lambda backend: Refusing(backend.config, clock=loop_clock))
+        await submitted(world, 1)
+        async with running(world):
+            await anyio.sleep(0.5)
+            await submitted(world, 2)
+            await anyio.sleep(11)
+
+    with caplog.at_level(logging.WARNING):
+        virtually(loop, main)
+    assert warnings(caplog) == ["no answer, the next try is in 5 s"]
+
+
+class Travelling(Backend):
+    """What a look shows is half a second old when it is answered."""
+
+    async def find_many(self, job_ids: Collection[ULID]) -> Mapping[ULID, tuple[Observation, ...]]:
+        found = await super().find_many(job_ids)
+        await anyio.sleep(0.5)
+        return found
+
+
+def test_what_happens_while_the_first_look_travels_is_noticed(loop: str, shape: Shape) -> None:
+    """4.1: the job runs and finishes meanwhile, and nothing more will be told; the next poll is a day away."""
+
+    async def main() -> None:
+        world = Odd(shape, lambda backend: Travelling(backend.config, clock=loop_clock), poll=DAY)
+        elsewhere = MemoryRecords()
+        await at_rest(world, elsewhere)
+        async with running(world):
+            await anyio.sleep(1)  # it has looked at all when it began to listen
+            await world.records.create(await elsewhere.get(ulid(1)))
+            await anyio.sleep(0.2)
+            await world.env.run(await world.ref())
+            await world.env.finish(await world.ref())
+            await anyio.sleep(1.8)
+            assert done(await world.status())
+
+    virtually(loop, main)
+
+
+class LateWatch(MemoryWatch):
+    async def __aenter__(self) -> Self:
+        await anyio.sleep(5)
+        return await super().__aenter__()
+
+
+class LateListener(Backend):
+    """Its watch begins five seconds after it was asked for."""
+
+    def watch(self) -> MemoryWatch:
+        return LateWatch(self._cluster, self)
+
+
+def test_what_has_gone_before_the_watch_began_is_noticed(loop: str, shape: Shape) -> None:
+    """4.1: the object was there when its job was looked at, no snapshot shows it, and the next poll is a day away."""
+
+    async def main() -> None:
+        config = Config(shape=shape, min_job_age=SECOND)
+        world = Odd(shape, lambda _: LateListener(config, clock=loop_clock), poll=DAY)
+        await at_rest(world, world.records, Policy((), UnmatchedPolicy.FAIL))
+        await world.backend.start(job(2), 1)  # somebody else's, so that the snapshot tells something
+        async with running(world):
+            await anyio.sleep(1)
+            await world.backend.stop(await world.ref())
+            await anyio.sleep(2)
+            assert not await world.backend.find(ulid(1))
+            assert not done(await world.status())
+            await anyio.sleep(3)
+            assert done(await world.status())
+
+    virtually(loop, main)
