@@ -1019,14 +1019,19 @@ class LateListener(Backend):
         return LateWatch(self._cluster, self)
 
 
-def test_what_has_gone_before_the_watch_began_is_noticed(loop: str, shape: Shape) -> None:
-    """4.1: the object was there when its job was looked at, no snapshot shows it, and the next poll is a day away."""
+@pytest.mark.parametrize("others", [True, False], ids=["others", "alone"])
+def test_what_has_gone_before_the_watch_began_is_noticed(loop: str, shape: Shape, others: bool) -> None:
+    """4.1: the object was there when its job was looked at, no snapshot shows it, and the next poll is a day away.
+
+    Whether the snapshot tells of another object or of none.
+    """
 
     async def main() -> None:
         config = Config(shape=shape, min_job_age=SECOND)
         world = Odd(shape, lambda _: LateListener(config, clock=loop_clock), poll=DAY)
         await at_rest(world, world.records, Policy((), UnmatchedPolicy.FAIL))
-        await world.backend.start(job(2), 1)  # somebody else's, so that the snapshot tells something
+        if others:
+            await world.backend.start(job(2), 1)
         async with running(world):
             await anyio.sleep(1)
             await world.backend.stop(await world.ref())
