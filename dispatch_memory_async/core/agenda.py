@@ -149,7 +149,7 @@ class Agenda:
     def passed(self, record: Record) -> bool:
         """Whether there is nothing to do for one that was taken, as its record says when it is read.
 
-        Then that was all; one with a verdict never comes again.
+        Then that was all; one with a verdict is not known any more.
         """
         job_id = record.job.id
         if record.verdict:

@@ -12,8 +12,10 @@ from ..core import Record
 from ..memory import Truth
 from ..model import InvalidError
 from .config import SimConfig
+from .fault_phase import FaultPhase
 from .invariants import ViolationError
 from .protections import PROTECTIONS, Protection, taken_back
+from .quiet_phase import QuietPhase
 from .trace import Entry, Kind, digest_of
 from .world import World
 
@@ -96,7 +98,7 @@ async def _simulate(
         world = World(config, protection.focus if protection else {})
         violations: tuple[Violation, ...] = ()
         try:
-            await world.play(each or (lambda _: None))
+            await _play(world, each or (lambda _: None))
         except ViolationError as error:
             violations = (Violation(error.invariant, error.what, world.step, world.concerned),)
             world.note(Kind.VIOLATION, str(error), job=world.concerned)
@@ -117,3 +119,15 @@ async def _simulate(
             records=tuple(case.record for case in world.cases if case.record),
             truths=truths,
         )
+
+
+async def _play(world: World, each: Callable[[int], object]) -> None:
+    """Submit the jobs, let the seed do its worst, then let things come to rest.
+
+    :raises ViolationError: if an invariant is broken
+    """
+    await world.submit(each)
+    await FaultPhase(world).play(each)
+    stop_at = world.config.stop_at
+    if stop_at is None or stop_at > world.config.steps:
+        await QuietPhase(world).play(each)

@@ -1,33 +1,24 @@
-"""The world: a scheduler, records, jobs, those who bring them on, and the seed that decides who comes when.
+"""The world: a scheduler, records, jobs, those who bring them on, and what is true of all of them.
 
-Nothing runs by itself: in every step one thing happens, a parked actor goes on, time passes, or the scheduler's side
-acts; then the invariants are checked.
+Nothing runs by itself: a parked actor is sent on, a call lands, time is let pass, or the scheduler's side acts. After
+each of these the ground truth is compared with what it was, and the invariants are checked.
 """
 
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import nullcontext, suppress
 from datetime import datetime, timedelta
+from operator import eq
 from random import Random
 from typing import Any
 
 from ulid import ULID
 
 from ..core import (
-    Ask,
-    Charge,
-    Chosen,
-    End,
-    Hold,
-    Intent,
     MemoryRecords,
     Operator,
     Record,
-    Said,
-    Status,
     Supervisor,
-    Verdict,
-    WhileRunning,
 )
 from ..memory import Backend, Execution, Truth, call_start, crash_between_steps
 from ..model import (
@@ -39,32 +30,24 @@ from ..model import (
     OutcomeUnknownError,
     RunningError,
     StaleError,
-    State,
     WrongStateError,
 )
 from .actors import Actor, Flight, Intention, send_on
-from .case import FOREIGN, Begun, Case, Change, Deed
+from .case import Begun, Case, Change, Deed
 from .config import Options, SimConfig, drawn
 from .invariants import INVARIANTS, ViolationError, effective
 from .runners import Runner
 from .trace import BEGINNING, Entry, Kind
 from .wire import Ledger, Probe
+from .wording import differences
 
 __all__ = ("World",)
 
 ENOUGH = 400
 """More parks than any step of a supervisor has."""
-RARELY = 0.2
-"""A supervisor that runs crashes with all that it has sent: so much more rarely, to have something to forget."""
-STILL = 14
-"""How many rounds at rest, of 40 seconds each, show that nothing more comes."""
-AFTERWARDS = 15
-"""How many steps go on after the last verdict."""
 TOLD = (FinishedError, RunningError, StaleError)
 """What a person is told who asks for what cannot be. A supervisor raises nothing."""
 MICROSECOND = timedelta(microseconds=1)
-SPANS = (0.2, 0.2, 1, 1, 5, 20, 27, 30, 58, 60, 130, 400)
-"""How long time passes at once, in seconds: within the same second, and past every bound that there is."""
 TIME = Deed("")
 """That time has passed, and nothing else has happened."""
 
@@ -78,7 +61,7 @@ class World:
 
     def __init__(self, config: SimConfig, focus: Mapping[str, Any]) -> None:
         self.config: SimConfig = config
-        self.rng: Random = self._drawing_of("options")
+        self.rng: Random = self.drawing_of("options")
         self.options: Options = drawn(config, self.rng, focus)
         self.now: datetime = BEGINNING
         self.backend: Backend = Backend(self.options.config, clock=lambda: self.now)
@@ -100,9 +83,10 @@ class World:
         self.faults: bool = True
         self._observed_at: datetime | None = None
         self._moment = 0
-        self._serial = 0
+        self.serial: int = 0
+        """How many actors there were."""
 
-    def _drawing_of(self, what: object) -> Random:
+    def drawing_of(self, what: object) -> Random:
         """What a part of the run draws: it depends on no other part, so that those can be left out."""
         return Random(f"{self.config.shape} {self.config.seed} {what}")  # noqa: S311  # a seed is to be played again
 
@@ -142,8 +126,8 @@ class World:
 
     def actor(self, role: str, job: int, offset: timedelta = timedelta(0)) -> Actor:
         """Another actor, about a job or, with 0, about all."""
-        self._serial += 1
-        return Actor(f"{role} {self._serial}", job, offset)
+        self.serial += 1
+        return Actor(f"{role} {self.serial}", job, offset)
 
     def supervisor(self, actor: Actor) -> Supervisor:
         """A supervisor by which an actor acts."""
@@ -209,6 +193,21 @@ class World:
             with suppress(DispatchError):
                 await actor.writing()
 
+    async def submit(self, each: Callable[[int], object]) -> None:
+        """Submit the jobs.
+
+        :param each: is told the number of the step, which is 0, after each job
+        """
+        self.capabilities = await self.backend.capabilities()
+        for case in self.cases:
+            self.rng = self.drawing_of(f"job {case.number}")
+            actor = self.actor("submitter", case.number)
+            submitted = self.operator(actor).submit(case.job, self.options.policy, native=self.options.native)
+            self.begin(actor, submitted, "submit")
+            await self.advance(actor)
+            await self.stored(case)
+            each(self.step)
+
     # calls
 
     def depart(self, flight: Flight, actor: Actor) -> None:
@@ -269,7 +268,7 @@ class World:
         before, case.record = case.record, record
         if before is None:
             return
-        self.note(Kind.RECORD, f"writes {_differences(before, record)}", actor)
+        self.note(Kind.RECORD, f"writes {differences(before, record)}", actor)
         if record.intent and (before.intent is None or before.intent.id != record.intent.id):
             of = record.intent
             actor.intention = Intention(
@@ -313,7 +312,7 @@ class World:
 
     def _check(self, case: Case, truths: list[Truth], why: Flight | Deed) -> None:
         before = case.truths
-        if len(truths) == len(before) and all(map(_same, truths, before)):
+        if len(truths) == len(before) and all(map(eq, truths, before)):
             return
         self.concerned = case.number
         changes = case.took_in(truths)
@@ -350,137 +349,7 @@ class World:
             invariant.begun(case, change, execution, by)
         case.epochs.append(execution.epoch)
 
-    # what happens
-
-    async def play(self, each: Callable[[int], object]) -> None:
-        """Submit the jobs, let the seed do its worst, then let things come to rest.
-
-        :param each: is told the number of every step that was played
-        :raises ViolationError: if an invariant is broken
-        """
-        config, only = self.config, self.config.only
-        self.capabilities = await self.backend.capabilities()
-        for case in self.cases:
-            self.rng = self._drawing_of(f"job {case.number}")
-            actor = self.actor("submitter", case.number)
-            submitted = self.operator(actor).submit(case.job, self.options.policy, native=self.options.native)
-            self.begin(actor, submitted, "submit")
-            await self.advance(actor)
-            await self.stored(case)
-            each(self.step)
-        over, stop_at = 0, config.stop_at
-        for step in range(1, (config.steps if stop_at is None else min(stop_at, config.steps)) + 1):
-            if only is not None and step not in only:
-                continue
-            self.step = step
-            self.rng = self._drawing_of(step)
-            await self._something()
-            each(step)
-            over += all(case.record and case.record.verdict for case in self.cases)
-            if over > AFTERWARDS:
-                break
-        if stop_at is None or stop_at > config.steps:
-            await self._rest(each)
-
-    async def _something(self) -> None:
-        options, rng = self.options, self.rng
-        draw = rng.random()
-        flights = [flight for case in self.cases for flight in case.flights]
-        if draw < options.clock:
-            await self.move(rng.choice(SPANS))
-        elif draw < options.clock + options.env:
-            await self._act(rng.choice(self.cases))
-        elif draw < options.clock + options.env + options.operator:
-            await self._ask(rng.choice(self.cases))
-        elif flights and rng.random() < options.landing:
-            await self.land(rng.choice(flights))
-        else:
-            await self._bring_on()
-
-    async def _bring_on(self) -> None:
-        options, rng = self.options, self.rng
-        if self.actors and self.chance(options.crash * (RARELY if options.runs else 1)):
-            await self.crash(rng.choice(self.actors))
-            return
-        actor = await self._of_runners() if options.runs else self._of_steps()
-        if actor:
-            await self.advance(actor, ENOUGH if rng.random() < options.whole else rng.choice((1, 3, 5, 8, 13)))
-
-    def _of_steps(self) -> Actor:
-        """Who is sent on, where supervisors make single steps."""
-        options, rng = self.options, self.rng
-        busy = [actor for actor in self.actors if actor.name.startswith("supervisor")]
-        if self.actors and (len(busy) >= options.supervisors or rng.random() >= 0.5):
-            return rng.choice(self.actors)
-        offset = options.offsets[self._serial % len(options.offsets)]
-        actor = self.actor("supervisor", rng.choice(self.cases).number, offset)
-        self.begin(actor, self.supervisor(actor).step(self.case_of(actor).job.id))
-        return actor
-
-    async def _of_runners(self) -> Actor | None:
-        """Who is sent on, where supervisors run; nobody, if nothing is due."""
-        options, rng = self.options, self.rng
-        if not self.runners or (len(self.runners) < options.supervisors and rng.random() < 0.1):
-            self.runners.append(Runner(self, options.offsets[self._serial % len(options.offsets)]))
-            self.runners[-1].begin()
-        runner = rng.choice(self.runners)
-        if rng.random() < options.listens:
-            return rng.choice(runner.ears)
-        busy = [actor for actor in self.actors if not actor.hears and actor.runner in (None, runner)]
-        if not busy or rng.random() < 0.3:
-            return rng.choice(sent) if (sent := runner.take()) else None
-        actor = rng.choice(busy)
-        if actor.limit is None or self.now < actor.limit[0]:
-            return actor
-        self.note(Kind.FAULT, "is given up after so long", actor)
-        await self.break_off(actor)
-        actor.limit[1]()
-        runner.awake = True
-        return None
-
-    async def _ask(self, case: Case) -> None:
-        """A person asks for something."""
-        rng, mine = self.rng, case.job.id
-        if sum(each.name.startswith("operator") for each in self.actors) > 2:
-            return
-        actor = self.actor("operator", case.number, self.options.offsets[0])
-        operator = self.operator(actor)
-        draw = rng.random()
-        if draw < self.options.person_stops:
-            self.begin(actor, operator.stop(mine, "ann", "enough"), "stop")
-        elif draw < 0.5:
-            until = rng.choice((None, None, self.now + timedelta(seconds=rng.choice((10, 40, 200)))))
-            running = rng.choice(tuple(WhileRunning))
-            asked = operator.hold(mine, "ann", until, "lunch", running=running)
-            self.begin(actor, asked, f"hold, {running} what runs{', for a while' if until else ''}")
-        elif draw < 0.85:
-            self.begin(actor, operator.release(mine, "ann"), "release")
-        else:
-            self.begin(actor, operator.confirm_ceased(mine, "ann", "seen it"), "confirm that it has ceased")
-        await self.advance(actor, 20 if rng.random() < self.options.whole else rng.choice((2, 5, 10)))
-
-    async def _act(self, case: Case) -> None:
-        """The scheduler's side does something, or somebody past the core."""
-        rng, options = self.rng, self.options
-        there = [place for place, truth in enumerate(case.truths) if truth.gone_at is None]
-        nodes = rng.random() < options.nodes
-        if nodes and rng.random() < 0.5:
-            there = list(range(len(case.truths)))
-        if not there:
-            return
-        place = rng.choice((there[-1], rng.choice(there)))
-        truth = case.truths[place]
-        if nodes:
-            act = rng.choice(("lose_node", "lose_node", "return_node", "fence_node"))
-        elif rng.random() < options.foreign:
-            act = rng.choice((*FOREIGN, "admin_hold", "admin_release", "admin_release"))
-        elif truth.state is State.PENDING:
-            act = rng.choice(("run", "run", "run", "run", "no_capacity"))
-        elif rng.random() < options.ends_well:
-            act = "finish"
-        else:
-            act = rng.choice(("fail", "fail", "preempt", "preempt", "out_of_memory", "time_out", "fail_launch"))
-        await self.do(act, case, place)
+    # the scheduler's side
 
     async def do(self, act: str, case: Case, place: int) -> None:
         """One act of the scheduler's side, if it is possible."""
@@ -499,125 +368,3 @@ class World:
         if act == "lose_node" and before.executions:
             case.lost.add(before.executions[-1].attempt)
         await self.observe(Deed(act, place))
-
-    # rest
-
-    async def _rest(self, each: Callable[[int], object]) -> None:
-        """Faults stop; then every job comes to its verdict, or to rest with a reason."""
-        if self.options.fenced_at_last:
-            for case in self.cases:
-                for place, truth in enumerate(case.truths):
-                    if truth.node == "lost":
-                        await self.do("fence_node", case, place)
-        self.faults = False
-        self.rng = self._drawing_of("rest")
-        self.step = self.config.steps + 1
-        self.note(Kind.PHASE, "faults stop")
-        runner = self.runners[0] if self.runners else None  # it goes on as it is: it must have forgotten nothing
-        while others := [actor for actor in self.actors if not runner or actor.runner is not runner]:
-            await self.crash(others[0])
-        await self.move(60)
-        statuses: dict[int, Status] = {}
-        await self._calm_down(runner, statuses, each)
-        for case in self.cases:
-            if await self._settle(case, statuses) and runner:
-                raise ViolationError("I15", f"nobody comes back to it, and there is something to do: {case.record}")
-            status = statuses[case.number]
-            await self.stored(case)
-            self.counts[f"rest {status.waiting_for}"] += 1
-            self.note(Kind.PHASE, f"rests: {status}", job=case.number)
-            for invariant in INVARIANTS:
-                invariant.rested(case, status)
-
-    async def _calm_down(
-        self, runner: Runner | None, statuses: dict[int, Status], each: Callable[[int], object]
-    ) -> None:
-        """Go on until nothing has changed for long, or there is nothing left to do."""
-        turn = still = restless = 0
-        while True:
-            each(self.step)
-            before = [case.record for case in self.cases]
-            for case in self.cases:
-                await self._calm(case)
-                if not runner:
-                    await self._settle(case, statuses)
-            if runner:
-                await self._let_run(runner)
-            changed = [case for case, record in zip(self.cases, before, strict=True) if case.record is not record]
-            still, restless = (0, restless + 1) if changed else (still + 1, restless)
-            if still > STILL or all(case.record and case.record.verdict for case in self.cases):
-                break
-            if restless > self.config.quiet:
-                await self._accuse(changed, statuses)
-            await self.move(1 if changed and turn % 3 else 40)  # what is refused is tried again later
-            turn += 1
-
-    async def _accuse(self, restless: list[Case], statuses: dict[int, Status]) -> None:
-        """Say which jobs do not come to rest."""
-        for case in restless:
-            await self._settle(case, statuses)
-        whys = "; ".join(f"job {each.number}: {statuses[each.number]}" for each in restless)
-        open_ones = (each for each in restless if each.record and not each.record.verdict)
-        self.concerned = next(open_ones, restless[0]).number
-        raise ViolationError("I15", f"it never comes to rest: {whys}")
-
-    async def _let_run(self, runner: Runner) -> None:
-        """Let a supervisor hear what there is to hear, and bring on what is due, until it waits."""
-        for _ in range(ENOUGH * len(self.cases)):
-            sent = runner.take()
-            for actor in [actor for actor in self.actors if actor.runner is runner]:
-                await self.advance(actor)
-            if not sent:
-                return
-        raise ViolationError("I15", "a supervisor that runs never waits")
-
-    async def _settle(self, case: Case, statuses: dict[int, Status]) -> bool:
-        """One step of a supervisor; the answer is whether it wrote anything."""
-        actor = self.actor("supervisor", case.number)
-        before, self.concerned = case.record, case.number
-        self.begin(actor, self.supervisor(actor).step(case.job.id))
-        await self.advance(actor)
-        statuses[case.number] = actor.answer
-        return case.record is not before
-
-    async def _calm(self, case: Case) -> None:
-        """The scheduler goes about its business."""
-        for place, truth in enumerate(case.truths):
-            if truth.gone_at is None and truth.state is State.PENDING:
-                await self.do("run", case, place)
-            elif truth.gone_at is None and truth.state is State.RUNNING and truth.node == "up":
-                await self.do("finish", case, place)
-
-
-def _same(new: object, old: object) -> bool:
-    return new == old
-
-
-def _differences(before: Record, after: Record) -> str:
-    fields = [name for name in before.__struct_fields__ if getattr(before, name) != getattr(after, name)]
-    said = [f"{name} {_brief(getattr(after, name))}" for name in fields if name not in ("version", "past")]
-    return ", ".join(said) or "nothing new"
-
-
-def _brief(found: object) -> str:  # noqa: PLR0911  # a line each
-    match found:
-        case None:
-            return "none"
-        case Hold():
-            marks = "acknowledged " * found.acked + "withdrawn " * found.refused
-            return f"{marks}instance {found.instance} by {found.by}"
-        case Chosen():
-            why = f", stopped for {found.stopped_for}" if found.stopped_for else ""
-            return f"submission {found.submission}, restarts {found.restarts}{why}"
-        case Intent():
-            return str(found.kind)
-        case End() | Verdict():
-            return f"{found.state} ({found.cause})" if found.cause else str(found.state)
-        case Charge():
-            return "to no rule" if found.rule is None else f"to rule {found.rule + 1}"
-        case Said():
-            return f"by {found.ask.by}"
-        case Ask():
-            return f"by {found.by}"
-        case _:
-            return str(found)

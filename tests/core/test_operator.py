@@ -77,10 +77,9 @@ async def test_a_hold_that_is_over_is_none(world: World) -> None:
     assert await world.records.get(MINE) == before
 
 
-async def test_a_withdrawn_hold_is_not_released(shape: Shape, clock: Clock) -> None:
-    """CO-8: releasing nothing restarts nothing, and a backoff goes on."""
-    world = World(shape, clock)
-    rule = Rule(causes=frozenset({Cause.NON_ZERO_EXIT}), action=Action.RESTART, backoff=10 * MINUTE)
+async def failed(world: World, backoff: timedelta) -> None:
+    """Let a job run and fail that is to be restarted after a while."""
+    rule = Rule(causes=frozenset({Cause.NON_ZERO_EXIT}), action=Action.RESTART, backoff=backoff)
     await world.operator.submit(job(), Policy((rule,)))
     for _ in range(3):
         await world.supervisor.step(MINE)
@@ -88,6 +87,12 @@ async def test_a_withdrawn_hold_is_not_released(shape: Shape, clock: Clock) -> N
     await world.backend.env.run(seen.ref)
     await world.backend.env.finish(seen.ref, 1)
     await world.supervisor.step(MINE)
+
+
+async def test_a_withdrawn_hold_is_not_released(shape: Shape, clock: Clock) -> None:
+    """CO-8: releasing nothing restarts nothing, and a backoff goes on."""
+    world = World(shape, clock)
+    await failed(world, backoff=10 * MINUTE)
     status = await world.operator.release(MINE, "ann")
     assert status.waiting_for is WaitingFor.POLICY_BACKOFF
 
@@ -113,14 +118,7 @@ async def test_what_is_no_policy_is_refused(shape: Shape, clock: Clock, policy: 
 async def test_a_backoff_can_be_for_ever(shape: Shape, clock: Clock) -> None:
     """CO-8: a length of time that no calendar has is a long one."""
     world = World(shape, clock)
-    rule = Rule(causes=frozenset({Cause.NON_ZERO_EXIT}), action=Action.RESTART, backoff=timedelta.max)
-    await world.operator.submit(job(), Policy((rule,)))
-    for _ in range(3):
-        await world.supervisor.step(MINE)
-    (seen,) = await world.backend.find(MINE)
-    await world.backend.env.run(seen.ref)
-    await world.backend.env.finish(seen.ref, 1)
-    await world.supervisor.step(MINE)
+    await failed(world, backoff=timedelta.max)
     status = await world.supervisor.step(MINE)
     assert status.waiting_for is WaitingFor.POLICY_BACKOFF
 
